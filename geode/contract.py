@@ -247,7 +247,7 @@ class AdapterCallRequest:
     """One LLM call in neutral terms. What an adapter's own YAML fixes (model, sampling, headers) is not repeated here.
 
     messages: a `History` is rendered incrementally; any other sequence from scratch, to the same bytes.
-    round: 1-based number of this call in the run (deterministic ids are made from it, WIRE 6).
+    round: 1-based number of this call in the run (deterministic ids are made from it).
     max_tokens: output limit in tokens for this call; None takes the adapter's.
     thinking: False leaves reasoning off for this call (wrap-up).
     deferred: names of tools that are sent with deferred loading.

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 from geode.contract import Notice, NoticeSink, ToolResultBlock, Usage
 
-__all__ = ["Block", "Event", "HookBus", "Payload", "PAYLOADS"]
+__all__ = ["PAYLOADS", "Block", "Event", "HookBus", "Payload"]
 
 
 class Event(StrEnum):
