@@ -105,7 +105,8 @@ class ToolUseBlock:
     `id` is unique in its response; `name` is the tool's own name (wire aliases undone); `input` is the parsed object
     (empty where `fault` is set). `arguments` is the model's own argument text, replayed verbatim when it is a valid
     JSON object, None where the provider sent an object or nothing. `wire_id` is a provider-side item id that is not
-    the joining id (Responses `id`), kept only where the provider stores items.
+    the joining id (Responses `id`), kept only where the provider stores items. `namespace` is the Responses API's, set
+    on calls of tools that its hosted tool search loaded, and must go back with them.
     """
 
     id: str
@@ -114,6 +115,7 @@ class ToolUseBlock:
     arguments: str | None = None
     fault: InputFault | None = None
     wire_id: str | None = None
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
