@@ -502,6 +502,10 @@ class HookBus:
             raise ValueError(f"{event} cannot be intercepted (allowed: {allowed})")
         self._interceptors.append((event, name or _name(interceptor), interceptor))
 
+    def has_interceptors(self, event: Event) -> bool:
+        """Whether anybody would be asked at `event`."""
+        return any(e is event for e, _, _ in self._interceptors)
+
     def emit(self, payload: Payload) -> None:
         """Tells every observer. Never raises, never waits."""
         for events, observer in self._inline:
@@ -540,7 +544,9 @@ class HookBus:
         """Lets the observers finish what is queued, each for at most `timeout_s`, then ends them."""
         lanes = [lane for _, lane in self._lanes if lane.task is not None]
         if lanes:
-            await asyncio.wait([asyncio.ensure_future(lane.queue.join()) for lane in lanes], timeout=self._timeout_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout_s):
+                    await asyncio.gather(*(lane.queue.join() for lane in lanes))
         for lane in lanes:
             assert lane.task is not None
             lane.task.cancel()
@@ -564,7 +570,7 @@ class HookBus:
 
     async def _bounded(self, hook: Callable[[Any], Any], payload: Payload) -> Any:
         async with asyncio.timeout(self._timeout_s):
-            if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(hook, "__call__", None)):
+            if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__):
                 return await hook(payload)
             return await _in_daemon_thread(hook, payload)
 

@@ -195,7 +195,7 @@ class Transcript:
                 self._open.append((turn, rendered))
         if turns:
             self._closed_messages = turns[last_assistant].start if last_assistant else self._closed_messages
-        parts = [b for _, b in self._open if b]
+        parts: list[bytes | bytearray] = [b for _, b in self._open if b]
         if self._closed:
             parts.insert(0, self._closed)
         return b",".join(parts)

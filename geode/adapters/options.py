@@ -99,7 +99,7 @@ class AdapterOptions:
     seed: int | None = None
     thinking: ThinkingOptions = ThinkingOptions()
     cache: CacheOptions = CacheOptions()
-    capabilities: Capabilities = Capabilities()
+    capabilities: Capabilities = field(default_factory=Capabilities)
     reasoning_model: bool = False
     reasoning_field: str = "reasoning_content"
     reasoning_always: bool = False
