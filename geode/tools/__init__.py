@@ -1,0 +1,1 @@
+"""Tools: definitions and handlers, safety and approval, running calls, results and recovery."""
