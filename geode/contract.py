@@ -106,7 +106,8 @@ class ToolUseBlock:
     (empty where `fault` is set). `arguments` is the model's own argument text, replayed verbatim when it is a valid
     JSON object, None where the provider sent an object or nothing. `wire_id` is a provider-side item id that is not
     the joining id (Responses `id`), kept only where the provider stores items. `namespace` is the Responses API's, set
-    on calls of tools that its hosted tool search loaded, and must go back with them.
+    on calls of tools that its hosted tool search loaded, and must go back with them. `source` says whose `wire_id` and
+    `namespace` they are (None where both are).
     """
 
     id: str
@@ -116,6 +117,7 @@ class ToolUseBlock:
     fault: InputFault | None = None
     wire_id: str | None = None
     namespace: str | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
