@@ -1,0 +1,337 @@
+"""The tools of a run: definitions joined with handlers, checked at start, and the MCP tools that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol
+
+from geode.config_errors import nearest
+from geode.contract import Tier, ToolSpec
+from geode.tools import texts
+from geode.tools.binding import Found, bind, from_entry_points, from_folder
+from geode.tools.definitions import Definition, read_definitions, read_file
+from geode.tools.types import Handler, Tool, ToolConfigError, ToolError
+from geode.tools.validation import Check, compile_schema
+
+__all__ = ["RECALL_TOOL", "ToolRegistry", "ToolSource", "Toolset"]
+
+RECALL_TOOL = "recall_tool_result"
+"""The tool that reads offloaded results; it is part of every toolset with a tool whose results can be offloaded."""
+
+
+class ToolSource(Protocol):
+    """What the processor needs of a registry or a toolset."""
+
+    def get(self, name: str) -> Tool | None: ...
+    def names(self) -> tuple[str, ...]: ...
+    def violations(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]: ...
+
+
+class ToolRegistry:
+    """All tools, in a stable order: as defined, then the sources added at run time, MCP servers by name.
+
+    retier, timeouts: by tool name or glob (an exact name wins, else the first glob that matches).
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        retier: Mapping[str, str] | None = None,
+        timeouts: Mapping[str, float] | None = None,
+    ) -> None:
+        self._retier = dict(retier or {})
+        self._timeouts = dict(timeouts or {})
+        self._base: tuple[Tool, ...] = ()
+        self._sources: dict[str, tuple[Tool, ...]] = {}
+        self._checks: dict[int, tuple[Tool, Check]] = {}
+        self._tools: dict[str, Tool] = {}
+        self.version = 0
+        """Grows with each change, so that a toolset knows when to look again."""
+        faults = _duplicates(tools := tuple(tools))
+        faults += [
+            f"tools.retier.{name}: {tier!r} is not one of {', '.join(Tier)}{nearest(str(tier), Tier)}"
+            for name, tier in self._retier.items()
+            if tier not in set(Tier)
+        ]
+        if faults:
+            raise ToolConfigError(faults)
+        self._base = tuple(self._adjusted(tool) for tool in tools)
+        self._rebuild()
+
+    @classmethod
+    def load(
+        cls,
+        definitions: Sequence[Path],
+        *,
+        builtin: Mapping[str, Callable[..., Any]] | None = None,
+        handlers: Mapping[str, Callable[..., Any]] | None = None,
+        folders: Sequence[Path] = (),
+        entry_points: bool = True,
+        retier: Mapping[str, str] | None = None,
+        timeouts: Mapping[str, float] | None = None,
+        need_handlers: bool = True,
+        more_to_come: bool = False,
+    ) -> ToolRegistry:
+        """Reads, joins and checks everything; raises `ToolConfigError` with all faults at once.
+
+        definitions: JSON files. builtin: geode's own handlers by tool name (those without a definition are left out).
+        handlers: the user's, by tool name. folders: of modules. need_handlers: False for printing requests only.
+        more_to_come: MCP tools follow, so names in retier and timeouts are checked later, by `check_names`.
+        """
+        faults: list[str] = []
+        places = [Found("tools.handlers", handlers or {})]
+        places += [found for folder in folders for found in from_folder(folder)]
+        if entry_points:
+            places += from_entry_points()
+
+        defined: list[Definition] = []
+        for path in [*definitions, *(path for place in places for path in place.definition_files)]:
+            defined += read_file(path, faults)
+        for place in places:
+            faults += place.faults
+            defined += read_definitions(place.definitions, place.where, faults)
+
+        by_name: dict[str, Definition] = {}
+        for one in defined:
+            other = by_name.setdefault(one.spec.name, one)
+            if other is not one:
+                where = "twice" if one.where == other.where else f"in {other.where} too"
+                faults.append(f"{one.where}: tool {one.spec.name!r}: the name is defined {where}")
+
+        callables: dict[str, tuple[Callable[..., Any], str]] = {}
+        for place in places:
+            for name, function in place.handlers.items():
+                if name in callables:
+                    faults.append(f"{place.where}: tool {name!r}: has a handler in {callables[name][1]} too")
+                elif not callable(function):
+                    faults.append(
+                        f"{place.where}: tool {name!r}: its handler is {type(function).__name__}, no callable"
+                    )
+                    callables[name] = (_missing, place.where)
+                else:
+                    callables[name] = (function, place.where)
+        for name, (_, where) in callables.items():
+            if name not in by_name and need_handlers:
+                faults.append(f"{where}: tool {name!r}: the handler has no definition{nearest(name, by_name)}")
+
+        tools = []
+        for name, one in by_name.items():
+            function, source = None, "user"
+            if name in callables:
+                function = callables[name][0]
+            elif builtin and name in builtin:
+                function, source = builtin[name], "builtin"
+            if function is None:
+                if need_handlers:
+                    faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, callables)}")
+                tools.append(_tool(one, _missing, False, source))
+                continue
+            bound = bind(function, one.spec.input_schema)
+            if function is not _missing and need_handlers:
+                faults += [f"{one.where}: tool {name!r}: {fault}" for fault in bound.faults]
+            tools.append(_tool(one, bound.handler, bound.is_async, source))
+        faults += [
+            f"{one.where}: tool {name!r}: alternative {other!r} is not defined{nearest(other, by_name)}"
+            for name, one in by_name.items()
+            for other in one.alternatives
+            if other not in by_name and not more_to_come
+        ]
+        try:
+            registry = cls(tools, retier=retier, timeouts=timeouts)
+            if not more_to_come:
+                registry.check_names()
+        except ToolConfigError as error:
+            faults += error.faults
+        if faults:
+            raise ToolConfigError(faults)
+        return registry
+
+    def check_names(self) -> None:
+        """Raises `ToolConfigError` where retier, timeouts or an alternative names a tool that is not there."""
+        faults = [
+            f"tools.{key}.{pattern}: no tool has this name{nearest(pattern, self._tools)}"
+            for key, given in (("retier", self._retier), ("timeouts", self._timeouts))
+            for pattern in given
+            if not any(fnmatchcase(name, pattern) for name in self._tools)
+        ]
+        faults += [
+            f"tool {tool.name!r}: alternative {other!r} is not defined{nearest(other, self._tools)}"
+            for tool in self._base
+            for other in tool.alternatives
+            if other not in self._tools
+        ]
+        if faults:
+            raise ToolConfigError(faults)
+
+    def replace_source(self, source: str, tools: Iterable[Tool]) -> None:
+        """Puts the tools of one source (`mcp:NAME`, ...) in place of those it had before; none removes the source.
+
+        Raises `ToolConfigError` where a name is taken by another source; then nothing has changed.
+        """
+        fresh = tuple(self._adjusted(tool) for tool in tools)
+        faults = _duplicates(fresh)
+        others = [*self._base, *(t for key, group in self._sources.items() if key != source for t in group)]
+        owners = {tool.name: tool.source for tool in others}
+        faults += [
+            f"{source}: tool {tool.name!r}: {owners[tool.name]} has a tool of this name too"
+            for tool in fresh
+            if tool.name in owners
+        ]
+        if faults:
+            raise ToolConfigError(faults)
+        if fresh:
+            self._sources[source] = fresh
+        else:
+            self._sources.pop(source, None)
+        self._rebuild()
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def violations(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+        """What is wrong with arguments by the tool's schema: short lines, none where they fit."""
+        known = self._checks.get(id(tool))
+        if known is None:
+            known = self._checks[id(tool)] = (tool, compile_schema(tool.spec.input_schema))
+        return known[1](arguments)
+
+    def select(self, include: Sequence[str] = ("*",), exclude: Sequence[str] = (), *, recall: bool = True) -> Toolset:
+        """The tools whose name matches a glob of `include` and none of `exclude`, in this registry's order.
+
+        recall: results can be offloaded, so the tool that reads them back belongs to the set wherever one of its
+        tools offloads (unless `exclude` names it exactly).
+        """
+        return Toolset(self, tuple(include), tuple(exclude), recall)
+
+    def _adjusted(self, tool: Tool) -> Tool:
+        tier = _lookup(self._retier, tool.name)
+        timeout = _lookup(self._timeouts, tool.name)
+        if tier is None and timeout is None:
+            return tool
+        return replace(
+            tool,
+            tier=tool.tier if tier is None else Tier(tier),
+            timeout_s=tool.timeout_s if timeout is None else float(timeout),
+        )
+
+    def _rebuild(self) -> None:
+        added = sorted(self._sources.items(), key=lambda item: (item[0].startswith("mcp:"), item[0]))
+        self._tools = {tool.name: tool for tool in (*self._base, *(t for _, group in added for t in group))}
+        alive = {id(tool) for tool in self._tools.values()}
+        self._checks = {key: known for key, known in self._checks.items() if key in alive}
+        self.version += 1
+
+
+class Toolset:
+    """A view of a registry by include and exclude globs; it follows the registry's changes."""
+
+    def __init__(
+        self, registry: ToolRegistry, include: tuple[str, ...], exclude: tuple[str, ...], recall: bool
+    ) -> None:
+        self._registry = registry
+        self._include = include
+        self._exclude = exclude
+        self._recall = recall
+        self._version = -1
+        self._tools: dict[str, Tool] = {}
+
+    def check(self) -> None:
+        """Raises `ToolConfigError` where a pattern of include or exclude matches no tool (`*` always may)."""
+        names = self._registry.names()
+        faults = [
+            f"toolset.{key}: {pattern!r} matches no tool{nearest(pattern, names)}"
+            for key, patterns in (("include", self._include), ("exclude", self._exclude))
+            for pattern in patterns
+            if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names)
+        ]
+        if faults:
+            raise ToolConfigError(faults)
+
+    def get(self, name: str) -> Tool | None:
+        return self._current().get(name)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._current())
+
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._current().values())
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._current().values())
+
+    def violations(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+        return self._registry.violations(tool, arguments)
+
+    @property
+    def version(self) -> int:
+        return self._registry.version
+
+    def _current(self) -> dict[str, Tool]:
+        if self._version != self._registry.version:
+            self._tools = self._chosen()
+            self._version = self._registry.version
+        return self._tools
+
+    def _chosen(self) -> dict[str, Tool]:
+        def chosen(name: str) -> bool:
+            return _matches(name, self._include) and not _matches(name, self._exclude)
+
+        everything = self._registry.tools()
+        names = {tool.name for tool in everything if chosen(tool.name) and not tool.reads_offload}
+        if self._recall and any(tool.offloads for tool in everything if tool.name in names):
+            names |= {tool.name for tool in everything if tool.reads_offload and tool.name not in self._exclude}
+        return {tool.name: tool for tool in everything if tool.name in names}
+
+
+def _tool(one: Definition, handler: Handler, is_async: bool, source: str) -> Tool:
+    recall = one.spec.name == RECALL_TOOL
+    return Tool(
+        spec=one.spec,
+        tier=one.tier,
+        handler=handler,
+        source=source,
+        category=one.category,
+        cost_tier=one.cost_tier,
+        timeout_s=one.timeout_s,
+        offloads=not recall,
+        reads_offload=recall,
+        alternatives=one.alternatives,
+        is_async=is_async,
+    )
+
+
+def _missing(*_args: Any, **_arguments: Any) -> Any:
+    raise ToolError(texts.NO_HANDLER)
+
+
+def _duplicates(tools: Iterable[Tool]) -> list[str]:
+    seen: set[str] = set()
+    faults = []
+    for tool in tools:
+        if tool.name in seen:
+            faults.append(f"{tool.source}: tool {tool.name!r}: the name is there twice")
+        seen.add(tool.name)
+    return faults
+
+
+def _lookup(table: Mapping[str, Any], name: str) -> Any:
+    if name in table:
+        return table[name]
+    return next((value for pattern, value in table.items() if fnmatchcase(name, pattern)), None)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

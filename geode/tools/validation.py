@@ -1,0 +1,72 @@
+"""JSON Schema checks of tools' arguments: each schema is compiled once, at its first use.
+
+Draft 2020-12 unless the schema's own `$schema` names another. References outside the schema are never fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["compile_schema", "schema_fault"]
+
+Check = Callable[[Mapping[str, Any]], list[str]]
+
+MAX_VIOLATIONS = 5
+_MAX_TEXT = 300
+
+
+def schema_fault(schema: object) -> str | None:
+    """What is wrong with a schema itself, None where it is a valid JSON Schema."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    if not isinstance(schema, Mapping):
+        return f"it is {type(schema).__name__}, not an object"
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except SchemaError as error:
+        return f"at {_path(error.absolute_path)}: {_short(error.message)}"
+    except Exception as error:
+        return _short(f"{type(error).__name__}: {error}")
+    return None
+
+
+def compile_schema(schema: Mapping[str, Any]) -> Check:
+    """A function that lists what is wrong with some arguments: a few short lines, none where they fit."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    validator = validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
+
+    def check(arguments: Mapping[str, Any]) -> list[str]:
+        lines: list[str] = []
+        try:
+            for error in validator.iter_errors(arguments):
+                if len(lines) == MAX_VIOLATIONS:
+                    lines.append("(there are more)")
+                    break
+                lines.append(f"{_path(error.absolute_path)}: {_short(error.message)}")
+        except Exception as error:  # a reference that leads nowhere, or in a circle
+            return [f"the tool's schema cannot be applied: {_short(f'{type(error).__name__}: {error}')}"]
+        return lines
+
+    return check
+
+
+def _path(parts: Any) -> str:
+    text = "$"
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if part.isidentifier() else f"[{json.dumps(part, ensure_ascii=False)}]"
+    return text
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 60]} ... {text[-50:]}"
