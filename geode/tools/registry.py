@@ -120,7 +120,8 @@ class ToolRegistry:
 
         tools = []
         for name, one in by_name.items():
-            function, source = None, "user"
+            function: Callable[..., Any] | None = None
+            source = "user"
             if name in callables:
                 function = callables[name][0]
             elif builtin and name in builtin:

@@ -1,4 +1,4 @@
-"""What geode itself says to a model in a tool result. Fixed texts: no clock, no random, so that prefixes stay stable."""
+"""What geode itself says to a model in a tool result: fixed texts, no clock, no random, so prefixes stay stable."""
 
 from __future__ import annotations
 

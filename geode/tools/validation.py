@@ -26,7 +26,7 @@ def schema_fault(schema: object) -> str | None:
     if not isinstance(schema, Mapping):
         return f"it is {type(schema).__name__}, not an object"
     try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+        validator_for(schema, default=Draft202012Validator).check_schema(dict(schema))
     except SchemaError as error:
         return f"at {_path(error.absolute_path)}: {_short(error.message)}"
     except Exception as error:
