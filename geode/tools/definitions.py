@@ -49,14 +49,16 @@ def read_file(path: Path, faults: list[str]) -> list[Definition]:
 
 
 def read_definitions(entries: Iterable[Any], where: str, faults: list[str]) -> list[Definition]:
-    """The definitions in a list; entries that are no good are left out and named in `faults`."""
+    """The definitions in a list; of one that is no good only the name is kept, and `faults` says why."""
     found = []
     for index, entry in enumerate(entries):
         own = _faults(entry)
+        name = entry.get("name") if isinstance(entry, Mapping) else None
         if own:
-            name = entry.get("name") if isinstance(entry, Mapping) else None
             label = f"tool {name!r}" if isinstance(name, str) and name else f"entry {index}"
             faults.extend(f"{where}: {label}: {fault}" for fault in own)
+            if isinstance(name, str) and name:  # its name counts: a handler for it is no second fault
+                found.append(Definition(ToolSpec(name, "", {}), where))
             continue
         timeout = entry.get("timeout_s")
         found.append(

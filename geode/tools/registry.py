@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from geode.config_errors import nearest
 from geode.contract import Tier, ToolSpec
 from geode.tools import texts
-from geode.tools.binding import Found, bind, from_entry_points, from_folder
+from geode.tools.binding import Binding, Found, bind, from_entry_points, from_folder
 from geode.tools.definitions import Definition, read_definitions, read_file
-from geode.tools.types import Handler, Tool, ToolConfigError, ToolError
+from geode.tools.types import Tool, ToolConfigError, ToolError
 from geode.tools.validation import Check, compile_schema
 
 __all__ = ["RECALL_TOOL", "ToolRegistry", "ToolSource", "Toolset"]
@@ -102,45 +102,23 @@ class ToolRegistry:
                 where = "twice" if one.where == other.where else f"in {other.where} too"
                 faults.append(f"{one.where}: tool {one.spec.name!r}: the name is defined {where}")
 
-        callables: dict[str, tuple[Callable[..., Any], str]] = {}
-        for place in places:
-            for name, function in place.handlers.items():
-                if name in callables:
-                    faults.append(f"{place.where}: tool {name!r}: has a handler in {callables[name][1]} too")
-                elif not callable(function):
-                    faults.append(
-                        f"{place.where}: tool {name!r}: its handler is {type(function).__name__}, no callable"
-                    )
-                    callables[name] = (_missing, place.where)
-                else:
-                    callables[name] = (function, place.where)
-        for name, (_, where) in callables.items():
-            if name not in by_name and need_handlers:
-                faults.append(f"{where}: tool {name!r}: the handler has no definition{nearest(name, by_name)}")
-
+        callables = _callables(places, faults)
+        if need_handlers:
+            faults += [
+                f"{where}: tool {name!r}: the handler has no definition{nearest(name, by_name)}"
+                for name, (_, where) in callables.items()
+                if name not in by_name
+            ]
         tools = []
         for name, one in by_name.items():
-            function: Callable[..., Any] | None = None
-            source = "user"
-            if name in callables:
-                function = callables[name][0]
-            elif builtin and name in builtin:
-                function, source = builtin[name], "builtin"
-            if function is None:
-                if need_handlers:
-                    faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, callables)}")
-                tools.append(_tool(one, _missing, False, source))
-                continue
-            bound = bind(function, one.spec.input_schema)
-            if function is not _missing and need_handlers:
+            function = callables[name][0] if name in callables else (builtin or {}).get(name)
+            source = "user" if name in callables or function is None else "builtin"
+            if function is None and need_handlers:
+                faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, callables)}")
+            bound = bind(function or _missing, one.spec.input_schema)
+            if need_handlers:
                 faults += [f"{one.where}: tool {name!r}: {fault}" for fault in bound.faults]
-            tools.append(_tool(one, bound.handler, bound.is_async, source))
-        faults += [
-            f"{one.where}: tool {name!r}: alternative {other!r} is not defined{nearest(other, by_name)}"
-            for name, one in by_name.items()
-            for other in one.alternatives
-            if other not in by_name and not more_to_come
-        ]
+            tools.append(_tool(one, bound, source))
         try:
             registry = cls(tools, retier=retier, timeouts=timeouts)
             if not more_to_come:
@@ -297,12 +275,26 @@ class Toolset:
         return {tool.name: tool for tool in everything if tool.name in names}
 
 
-def _tool(one: Definition, handler: Handler, is_async: bool, source: str) -> Tool:
+def _callables(places: Iterable[Found], faults: list[str]) -> dict[str, tuple[Callable[..., Any], str]]:
+    """The user's handlers by tool name, each with the place it came from."""
+    found: dict[str, tuple[Callable[..., Any], str]] = {}
+    for place in places:
+        for name, function in place.handlers.items():
+            if name in found:
+                faults.append(f"{place.where}: tool {name!r}: has a handler in {found[name][1]} too")
+                continue
+            if not callable(function):
+                faults.append(f"{place.where}: tool {name!r}: its handler is {type(function).__name__}, no callable")
+            found[name] = (function if callable(function) else _missing, place.where)
+    return found
+
+
+def _tool(one: Definition, bound: Binding, source: str) -> Tool:
     recall = one.spec.name == RECALL_TOOL
     return Tool(
         spec=one.spec,
         tier=one.tier,
-        handler=handler,
+        handler=bound.handler,
         source=source,
         category=one.category,
         cost_tier=one.cost_tier,
@@ -310,7 +302,7 @@ def _tool(one: Definition, handler: Handler, is_async: bool, source: str) -> Too
         offloads=not recall,
         reads_offload=recall,
         alternatives=one.alternatives,
-        is_async=is_async,
+        is_async=bound.is_async,
     )
 
 

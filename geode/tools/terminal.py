@@ -96,7 +96,7 @@ class TerminalDialogue:
     async def _chunk(self) -> bytes:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._fd, lambda: ready.done() or ready.set_result(None))
+        loop.add_reader(self._fd, _settle, ready)
         try:
             await ready
         finally:
@@ -107,6 +107,11 @@ class TerminalDialogue:
             return await self._chunk()
         except OSError:  # the other end is gone
             return b""
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _drop_typeahead(fd: int) -> None:
