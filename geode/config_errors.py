@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
-__all__ = ["ConfigFault", "nearest", "shown"]
+__all__ = ["ConfigFault", "nearest", "secret_in", "shown"]
 
 
 class ConfigFault(Exception):
@@ -31,3 +32,23 @@ def shown(value: object, limit: int = 60) -> str:
     """A value as it is shown in a fault: short, on one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+_SECRET_VALUE = re.compile(
+    r"\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}"
+    r"|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|[0-9a-f]{32}\.[A-Za-z0-9]{16})"
+    r"|\b[Bb]earer\s+(?!\$)[\w.~+/-]{8,}"
+)
+_SECRET_KEY = re.compile(
+    r"(?i)(^|[._-])(api[_-]?key|authorization|password|passwd|secret|(auth|access|oauth)[_-]?token)$"
+)
+
+
+def secret_in(path: str, value: str) -> list[str]:
+    """A fault if the value at `path` looks like a secret; the value itself is not shown."""
+    if "${" in value or ".header_env." in path:
+        return []
+    if (_SECRET_KEY.search(path) and value not in ("", "???", "null")) or _SECRET_VALUE.search(value):
+        where = "adapter.credential.env, mcp.servers.X.header_env"
+        return [f"{path}: given what looks like a secret, allowed: the NAME of an environment variable ({where})"]
+    return []

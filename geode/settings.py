@@ -419,6 +419,10 @@ class Settings(Part):
     subagents: Subagents = Subagents()
     display: Display = Display()
     wire: Wire = Wire()
+    adapters: dict[str, AdapterSettings] = {}
+    """Adapters that switch rules name; filled in from the adapter group."""
+    toolsets: dict[str, Toolset] = {}
+    """Toolsets that sub-agents name; filled in from the toolset group."""
 
 
 def load(config: DictConfig | dict[str, Any]) -> Settings:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from geode.config_errors import ConfigFault, nearest, shown
+from geode.config_errors import ConfigFault, nearest, secret_in, shown
 from geode.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,21 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "secret_faults"]
 
-_SECRET_VALUE = re.compile(
-    r"\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}"
-    r"|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|[0-9a-f]{32}\.[A-Za-z0-9]{16})"
-    r"|\b[Bb]earer\s+(?!\$)[\w.~+/-]{8,}"
-)
-_SECRET_KEY = re.compile(
-    r"(?i)(^|[_-])(api[_-]?key|authorization|password|passwd|secret|(auth|access|oauth)[_-]?token)$"
-)
-_SECRET_RULE = "allowed: the NAME of an environment variable (adapter.credential.env, mcp.servers.X.header_env)"
-
 
 def check(config: DictConfig | Mapping[str, Any]) -> Settings:
     """Resolves and validates `config`. Raises ConfigFault with a line per fault."""
-    raw, faults = _plain(config)
-    faults += secret_faults(raw)
+    raw, literal, faults = _plain(config)
+    faults += secret_faults(literal)
     missing = [path for path, value in _walk(raw) if value == "???"]
     faults += [f"{path}: given nothing, allowed: a value, e.g. {path}=VALUE" for path in missing]
     try:
@@ -49,23 +39,16 @@ def check(config: DictConfig | Mapping[str, Any]) -> Settings:
 
 def secret_faults(raw: Mapping[str, Any]) -> list[str]:
     """Faults of values that look like secrets; the values themselves are not shown."""
-    faults = []
-    for path, value in _walk(raw):
-        if not isinstance(value, str) or "${" in value or path.startswith("task.prompt"):
-            continue
-        key = path.rsplit(".", 1)[-1]
-        named = _SECRET_KEY.search(key) and value not in ("", "???") and ".header_env." not in path
-        if named or _SECRET_VALUE.search(value):
-            faults.append(f"{path}: given what looks like a secret, {_SECRET_RULE}")
-    return faults
+    return [fault for path, value in _walk(raw) if isinstance(value, str) for fault in secret_in(path, value)]
 
 
-def _plain(config: DictConfig | Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _plain(config: DictConfig | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """The config resolved, and as written, with faults of what cannot be resolved."""
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     if not isinstance(config, DictConfig):
-        return dict(config), []
+        return dict(config), dict(config), []
     literal: Any = OmegaConf.to_container(config, resolve=False)
     try:
         raw: Any = OmegaConf.to_container(config, resolve=True)
@@ -78,8 +61,8 @@ def _plain(config: DictConfig | Mapping[str, Any]) -> tuple[dict[str, Any], list
                 except OmegaConfBaseException as error:
                     reason = str(error).splitlines()[0]
                     faults.append(f"{path}: given {shown(value)}, which cannot be resolved: {reason}")
-        return literal, faults
-    return raw, []
+        return literal, literal, faults
+    return raw, literal, []
 
 
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,150 @@
+"""Composes a config from the shipped groups and makes settings of it: where every command but `geode` itself starts.
+
+`geode` composes through `hydra.main`; both ways share the override rules, the recipes and the faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from geode.config_errors import ConfigFault, nearest, shown
+from geode.data import conf_dir
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from geode.settings import Settings
+
+__all__ = ["compose_config", "compose_settings", "composition_lines", "settings_of", "version_base"]
+
+
+def version_base() -> dict[str, str]:
+    """Hydra's `version_base` argument: needed up to 1.3, gone from 1.4 on."""
+    import hydra
+
+    major, minor = (int(part) for part in hydra.__version__.split(".")[:2])
+    return {"version_base": "1.3"} if (major, minor) < (1, 4) else {}
+
+
+def compose_config(argv: Sequence[str], *, config_dirs: Iterable[str] = ()) -> DictConfig:
+    """Composes overrides in either spelling (`--config-dir DIR` may stand among them). Raises ConfigFault."""
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from geode import overrides
+    from geode.groups import read_groups
+    from geode.recipes_source import register
+
+    line = overrides.read(argv)
+    unknown = [flag for flag in line.flags if flag not in ("--config-dir", "-cd", "--config-name", "-cn")]
+    if unknown:
+        raise ConfigFault([f"{unknown[0]}: unknown flag here, allowed: --config-dir, --config-name, KEY=VALUE"])
+    config_dirs = [*config_dirs, *line.config_dirs]
+    groups = read_groups(config_dirs)
+    check_overrides(line)
+    words = overrides.normalise(line, groups)
+    given = [words[position] for position in line.overrides]
+    name = line.flags.get("--config-name") or line.flags.get("-cn") or "config"
+    register()
+    if config_dirs:
+        path = ",".join(f"file://{Path(d).resolve()}" for d in config_dirs)
+        given.append(f"hydra.searchpath=[{path}]")
+    try:
+        with initialize_config_dir(str(conf_dir()), job_name="geode", **version_base()):
+            return compose(name, overrides=given)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigFault(composition_lines(error, line, groups)) from error
+
+
+def compose_settings(argv: Sequence[str], *, config_dirs: Iterable[str] = ()) -> Settings:
+    """`compose_config` and `settings_of` in one. Raises ConfigFault."""
+    from geode import overrides
+
+    dirs = [*config_dirs, *overrides.read(argv).config_dirs]
+    return settings_of(compose_config(argv, config_dirs=config_dirs), dirs)
+
+
+def settings_of(config: DictConfig, config_dirs: Iterable[str | Path] = ()) -> Settings:
+    """Settings of a composed config, with the adapters and toolsets that it names elsewhere. Raises ConfigFault."""
+    from omegaconf import OmegaConf
+
+    from geode.settings import load
+
+    raw: Any = OmegaConf.to_container(config, resolve=False)
+    dirs, faults = list(config_dirs), []
+    extra: dict[str, dict[str, Any]] = {"adapters": {}, "toolsets": {}}
+
+    def attach(part: str, group: str, name: object, path: str) -> None:
+        from geode.groups import choices_of
+
+        known = choices_of(group, dirs)
+        if name not in known:
+            faults.append(f"{path}: given {shown(name)}, allowed: {', '.join(known)}{nearest(str(name), known)}")
+        else:
+            extra[part][str(name)] = _choice(group, str(name), dirs)
+
+    rules = (raw.get("switch") or {}).get("rules") or []
+    for index, rule in enumerate(rules if isinstance(rules, list) else []):
+        if isinstance(rule, dict) and rule.get("adapter") is not None:
+            attach("adapters", "adapter", rule["adapter"], f"switch.rules.{index}.adapter")
+    nested = raw.get("subagents") or {}
+    if isinstance(nested, dict) and nested.get("enabled"):
+        attach("toolsets", "toolset", nested.get("toolset", "read_only"), "subagents.toolset")
+    whole = OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(config, resolve=False)), extra)
+    try:
+        settings = load(whole)  # type: ignore[arg-type]
+    except ConfigFault as fault:
+        raise ConfigFault([*fault.lines, *faults]) from None
+    if faults:
+        raise ConfigFault(faults)
+    return settings
+
+
+def _choice(group: str, name: str, config_dirs: Sequence[str | Path]) -> Any:
+    """A choice's YAML, with the choices of its own group that its defaults list names."""
+    from omegaconf import OmegaConf
+
+    for folder in (conf_dir(), *map(Path, config_dirs)):
+        file = folder / group / f"{name}.yaml"
+        if file.is_file():
+            break
+    loaded: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) or {}
+    bases = [entry for entry in loaded.pop("defaults", []) if isinstance(entry, str) and entry != "_self_"]
+    parts = [OmegaConf.create(_choice(group, base, config_dirs)) for base in bases]
+    return OmegaConf.to_container(OmegaConf.merge(*parts, OmegaConf.create(loaded)), resolve=False)
+
+
+def check_overrides(line: Any) -> None:
+    """Refuses overrides that hold a secret before Hydra writes them anywhere. Raises ConfigFault."""
+    from geode.config_errors import secret_in
+
+    words = (line.argv[position] for position in line.overrides)
+    faults = [fault for word in words for fault in secret_in(*word.lstrip("+~").partition("=")[::2])]
+    if faults:
+        raise ConfigFault(faults)
+
+
+def composition_lines(error: Exception, line: Any, groups: Any) -> list[str]:
+    """Hydra's and OmegaConf's errors as lines; what the command line itself shows to be wrong comes first."""
+    from hydra.errors import MissingConfigException, OverrideParseException
+
+    from geode import overrides
+
+    faults = list(overrides.choice_faults(line, groups))
+    if faults:
+        return faults
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        options = list(error.options or ())
+        allowed = f", allowed: {', '.join(options)}{nearest(name, options)}" if options else ", which does not exist"
+        return [f"{group or 'config'}: given {name!r}{allowed}"]
+    text = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        return [f"{error.override}: not an override, allowed: KEY=VALUE, e.g. adapter=scripted ({text})"]
+    if "Ambiguous value for argument" in text:
+        sweeps = [line.argv[p] for p in line.overrides if "," in line.argv[p]]
+        return [f"{word.partition('=')[0]}: given several values, allowed: one, or -m for a sweep" for word in sweeps]
+    return [text]
