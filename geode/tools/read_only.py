@@ -71,8 +71,8 @@ def _sed(arguments: Sequence[str]) -> str | None:
 
 _FIND_WITH_VALUE = _words(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size -mtime -atime "
-    "-ctime -mmin -amin -cmin -newer -anewer -cnewer -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -samefile "
-    "-lname -ilname -printf"
+    "-ctime -mmin -amin -cmin -newer -anewer -cnewer -maxdepth -mindepth -perm -user -group -uid -gid -links -inum "
+    "-samefile -lname -ilname -printf"
 )
 _FIND_PLAIN = _words(
     "-print -print0 -ls -empty -executable -readable -writable -nouser -nogroup -depth -d -mount -xdev -daystart "
@@ -162,8 +162,8 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(
         _words(
             "pwd ls cat head wc stat basename dirname realpath readlink cut tr nl tac rev paste fold expand "
-            "unexpand join comm cmp md5sum sha1sum sha256sum sha512sum cksum od hexdump strings seq true false test echo "
-            "printf whoami id groups uname nproc arch uptime free df du which type expr column factor numfmt cd"
+            "unexpand join comm cmp md5sum sha1sum sha256sum sha512sum cksum od hexdump strings seq true false test "
+            "echo printf whoami id groups uname nproc arch uptime free df du which type expr column factor numfmt cd"
         ),
         _ANY,
     ),

@@ -122,7 +122,7 @@ NOT_READING = [
     ("uniq f*", "uniq: a pattern that could expand to several arguments"),
     ("rg --pre ./x y", "rg: the option --pre is not on the list"),
     ("tree -o x", "tree: the option -o is not on the list"),
-    ("date -s tomorrow", "date: tomorrow would set the clock"),
+    ("date -s tomorrow", "date: the option -s is not on the list"),
     ("date 01010101", "date: 01010101 would set the clock"),
     ("tail -f log", "tail: the option -f is not on the list"),
     ("printf -v PATH x", "printf: -v sets a variable"),

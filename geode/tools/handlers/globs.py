@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import regex
+from typing import TYPE_CHECKING
 
 from geode.tools.types import ToolError
+
+if TYPE_CHECKING:
+    import regex
 
 __all__ = ["glob_pattern"]
 
@@ -16,6 +19,8 @@ def glob_pattern(pattern: str) -> regex.Pattern[str]:
 
     Match with `fullmatch(..., timeout=...)`. Raises ToolError for a pattern that leads out or cannot be read.
     """
+    import regex
+
     if len(pattern) > _MAX_CHARS:
         raise ToolError(f"the glob pattern is longer than {_MAX_CHARS} characters")
     pattern = pattern.removeprefix("./")
@@ -30,6 +35,8 @@ def glob_pattern(pattern: str) -> regex.Pattern[str]:
 
 
 def _translate(pattern: str) -> str:
+    import regex
+
     out: list[str] = []
     at, depth = 0, 0
     while at < len(pattern):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
-
-import regex
+from typing import TYPE_CHECKING, Any
 
 from geode.tools.handlers.globs import glob_pattern
 from geode.tools.handlers.text import decode, looks_binary, read_up_to
 from geode.tools.types import ToolContext, ToolError
 from geode.tools.workspace import Entry, Place, Workspace
+
+if TYPE_CHECKING:
+    import regex
 
 __all__ = ["glob_files", "grep_files"]
 
@@ -159,6 +160,8 @@ class _Search:
 
 
 def _compiled(pattern: str, ignore_case: bool, literal: bool) -> regex.Pattern[str]:
+    import regex
+
     if not pattern:
         raise ToolError("pattern is empty")
     flags = regex.IGNORECASE if ignore_case else 0
