@@ -1,0 +1,1 @@
+"""Experiments: sweeps, resume, replay."""
