@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from geode.config_errors import nearest
 from geode.contract import Tier, ToolSpec
 from geode.tools import texts
 from geode.tools.binding import Binding, Found, bind, from_entry_points, from_folder
 from geode.tools.definitions import Definition, read_definitions, read_file
+from geode.tools.offload import recall_tool_result
+from geode.tools.toolset import Toolset
 from geode.tools.types import Tool, ToolConfigError, ToolError
 from geode.tools.validation import Check, compile_schema
 
-__all__ = ["RECALL_TOOL", "ToolRegistry", "ToolSource", "Toolset"]
+__all__ = ["RECALL_TOOL", "ToolRegistry"]
 
 RECALL_TOOL = "recall_tool_result"
 """The tool that reads offloaded results; it is part of every toolset with a tool whose results can be offloaded."""
-
-
-class ToolSource(Protocol):
-    """What the processor needs of a registry or a toolset."""
-
-    def get(self, name: str) -> Tool | None: ...
-    def names(self) -> tuple[str, ...]: ...
-    def violations(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]: ...
 
 
 class ToolRegistry:
@@ -73,6 +68,7 @@ class ToolRegistry:
         entry_points: bool = True,
         retier: Mapping[str, str] | None = None,
         timeouts: Mapping[str, float] | None = None,
+        absent: Collection[str] = (),
         need_handlers: bool = True,
         more_to_come: bool = False,
     ) -> ToolRegistry:
@@ -102,6 +98,9 @@ class ToolRegistry:
                 where = "twice" if one.where == other.where else f"in {other.where} too"
                 faults.append(f"{one.where}: tool {one.spec.name!r}: the name is defined {where}")
 
+        own = ChainMap(
+            {RECALL_TOOL: recall_tool_result}, dict[str, Callable[..., Any]]() if builtin is None else builtin
+        )
         callables = _callables(places, faults)
         if need_handlers:
             faults += [
@@ -111,7 +110,9 @@ class ToolRegistry:
             ]
         tools = []
         for name, one in by_name.items():
-            function = callables[name][0] if name in callables else (builtin or {}).get(name)
+            if name in absent:
+                continue
+            function = callables[name][0] if name in callables else own.get(name)
             source = "user" if name in callables or function is None else "builtin"
             if function is None and need_handlers:
                 faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, callables)}")
@@ -214,67 +215,6 @@ class ToolRegistry:
         self.version += 1
 
 
-class Toolset:
-    """A view of a registry by include and exclude globs; it follows the registry's changes."""
-
-    def __init__(
-        self, registry: ToolRegistry, include: tuple[str, ...], exclude: tuple[str, ...], recall: bool
-    ) -> None:
-        self._registry = registry
-        self._include = include
-        self._exclude = exclude
-        self._recall = recall
-        self._version = -1
-        self._tools: dict[str, Tool] = {}
-
-    def check(self) -> None:
-        """Raises `ToolConfigError` where a pattern of include or exclude matches no tool (`*` always may)."""
-        names = self._registry.names()
-        faults = [
-            f"toolset.{key}: {pattern!r} matches no tool{nearest(pattern, names)}"
-            for key, patterns in (("include", self._include), ("exclude", self._exclude))
-            for pattern in patterns
-            if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names)
-        ]
-        if faults:
-            raise ToolConfigError(faults)
-
-    def get(self, name: str) -> Tool | None:
-        return self._current().get(name)
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._current())
-
-    def tools(self) -> tuple[Tool, ...]:
-        return tuple(self._current().values())
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._current().values())
-
-    def violations(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-        return self._registry.violations(tool, arguments)
-
-    @property
-    def version(self) -> int:
-        return self._registry.version
-
-    def _current(self) -> dict[str, Tool]:
-        if self._version != self._registry.version:
-            self._tools = self._chosen()
-            self._version = self._registry.version
-        return self._tools
-
-    def _chosen(self) -> dict[str, Tool]:
-        def chosen(name: str) -> bool:
-            return _matches(name, self._include) and not _matches(name, self._exclude)
-
-        everything = self._registry.tools()
-        names = {tool.name for tool in everything if chosen(tool.name) and not tool.reads_offload}
-        if self._recall and any(tool.offloads for tool in everything if tool.name in names):
-            names |= {tool.name for tool in everything if tool.reads_offload and tool.name not in self._exclude}
-        return {tool.name: tool for tool in everything if tool.name in names}
-
-
 def _callables(places: Iterable[Found], faults: list[str]) -> dict[str, tuple[Callable[..., Any], str]]:
     """The user's handlers by tool name, each with the place it came from."""
     found: dict[str, tuple[Callable[..., Any], str]] = {}
@@ -324,7 +264,3 @@ def _lookup(table: Mapping[str, Any], name: str) -> Any:
     if name in table:
         return table[name]
     return next((value for pattern, value in table.items() if fnmatchcase(name, pattern)), None)
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
