@@ -41,6 +41,7 @@ class Thinking(Part):
     effort: str | None = None
     summary: str | None = None
     clear: bool | None = None
+    always: bool = False
 
     @model_validator(mode="after")
     def _budget(self) -> Thinking:

@@ -35,7 +35,8 @@ class ThinkingOptions:
 
     Messages: `enabled` (with `budget_tokens`), `adaptive`, `disabled`; `effort` goes to output_config.effort.
     Responses: `effort` and `summary` go to `reasoning`. Chat: `type` and `clear` go to `thinking`
-    ({"type": ..., "clear_thinking": ...}), `effort` to `reasoning_effort`.
+    ({"type": ..., "clear_thinking": ...}), `effort` to `reasoning_effort`. `always`: the model always thinks and
+    refuses `disabled` (GLM-5.3), so a call that is to do without thinking keeps it.
     """
 
     type: Literal["enabled", "adaptive", "disabled"] | None = None
@@ -43,6 +44,7 @@ class ThinkingOptions:
     effort: str | None = None
     summary: str | None = None
     clear: bool | None = None
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
