@@ -31,10 +31,6 @@ NO_CONTENT = "(no content)"
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
-_END = TextBlock("")
-"""Ends an assistant message within a turn: two messages in a row (a paused turn and its continuation) stay two items of
-the array, which the API combines itself, so that the bytes sent before stay a prefix."""
-
 _ILLEGAL_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _REMEMBERED = 16
 
@@ -124,11 +120,9 @@ class Normaliser:
             after = blocks[index + 1] if index + 1 < len(blocks) else None
             if isinstance(block, TextBlock) and not isinstance(after, TextBlock) and block.text != block.text.rstrip():
                 blocks[index] = TextBlock(block.text.rstrip())
-        if not blocks:
-            return ()
-        if all(isinstance(b, ReasoningBlock) and _is_thinking(b) for b in blocks):
+        if blocks and all(isinstance(b, ReasoningBlock) and _is_thinking(b) for b in blocks):
             blocks.append(TextBlock(NO_CONTENT))
-        return (*blocks, _END)
+        return tuple(blocks)
 
     def _own(self, block: ReasoningBlock) -> bool:
         """Whether a block goes back verbatim: it came from here, and thinking carries its signature."""
@@ -153,20 +147,10 @@ def render(turn: Turn, toolbox: Toolbox) -> list[bytes]:
         ids = _wire_ids([r.tool_use_id for r in turn.results])
         user = [_user_block(b, ids) for b in turn.blocks]
         return [_item(b"user", user)] if user else []
-    items: list[bytes] = []
-    if turn.start == 0:
-        items.append(_item(b"user", [dumps({"type": "text", "text": NO_CONTENT})]))
     ids = _wire_ids([c.id for c in turn.calls])
-    content: list[bytes] = []
-    for block in turn.blocks:
-        if block is _END:
-            if content:
-                items.append(_item(b"assistant", content))
-            content = []
-        else:
-            content.append(_assistant_block(block, ids, toolbox))
-    if content:
-        items.append(_item(b"assistant", content))
+    items = [_item(b"assistant", [_assistant_block(b, ids, toolbox) for b in turn.blocks])]
+    if turn.start == 0:  # the API wants a user message first
+        items.insert(0, _item(b"user", [dumps({"type": "text", "text": NO_CONTENT})]))
     return items
 
 
