@@ -255,19 +255,21 @@ _KEYS = {
 
 
 def _faults(error: ValidationError) -> list[str]:
-    lines = []
+    """One line for each path; what the members of a union say of it is joined by `or`."""
+    found: dict[str, list[str]] = {}
     for item in error.errors(include_url=False, include_context=False):
+        unknown = item["type"] == "extra_forbidden"
         path = ""
-        for part in item["loc"]:
+        for index, part in enumerate(item["loc"]):
             if isinstance(part, int):
                 path += f"[{part}]"
-            elif part in _KEYS or item["type"] == "extra_forbidden":
+            elif part in _KEYS or (unknown and index == len(item["loc"]) - 1):
                 path += f".{part}" if path else part
         message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
+        if unknown:
             near = difflib.get_close_matches(str(item["loc"][-1]), sorted(_KEYS), n=1)
             message = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
         elif not isinstance(item["input"], (dict, list)) and item["type"] != "missing":
             message += f" (given: {item['input']!r})"
-        lines.append(f"{path or 'script'}: {message}")
-    return lines
+        found.setdefault(path or "script", []).append(message)
+    return [f"{path}: {' or '.join(dict.fromkeys(messages))}" for path, messages in found.items()]
