@@ -40,6 +40,10 @@ _BY_CODE: dict[str, ErrorKind] = {
     "invalid_prompt": ErrorKind.REFUSAL,
     "content_policy_violation": ErrorKind.REFUSAL,
     "content_filter": ErrorKind.REFUSAL,
+    "bio_policy": ErrorKind.REFUSAL,
+    "cyber_policy": ErrorKind.REFUSAL,
+    "misalignment_policy_violation": ErrorKind.REFUSAL,
+    "image_content_policy_violation": ErrorKind.REFUSAL,
     # what a status says otherwise, for errors that come inside a stream
     "overloaded_error": ErrorKind.OVERLOADED,
     "server_is_overloaded": ErrorKind.OVERLOADED,
@@ -50,6 +54,7 @@ _BY_CODE: dict[str, ErrorKind] = {
     "api_error": ErrorKind.SERVER,
     "server_error": ErrorKind.SERVER,
     "internal_server_error": ErrorKind.SERVER,
+    "internal_error": ErrorKind.SERVER,
     "authentication_error": ErrorKind.AUTH,
     "invalid_api_key": ErrorKind.AUTH,
     "permission_error": ErrorKind.PERMISSION,
@@ -118,13 +123,17 @@ def _from_sdk(sdk: Any, error: BaseException, provider: str, mask: Mask) -> Adap
         response = error.response
         return from_body(response.status_code, response.headers, _body(error, response), provider, mask=mask)
     cause = error.__cause__ if error.__cause__ is not None else error
+    if isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.InvalidURL, httpx2.LocalProtocolError)):
+        return AdapterError(ErrorKind.INVALID_REQUEST, mask(f"cannot be sent ({_named(cause)})"), provider=provider)
     if isinstance(error, (sdk.APITimeoutError, httpx2.TimeoutException)):
         return AdapterError(ErrorKind.TIMEOUT, mask(f"timed out ({_named(cause)})"), provider=provider)
     if isinstance(error, (sdk.APIConnectionError, httpx2.TransportError, httpx2.StreamError, OSError)):
         return AdapterError(ErrorKind.CONNECTION, mask(f"connection failed ({_named(cause)})"), provider=provider)
     if isinstance(error, sdk.APIError) and error.body is not None:
         return from_body(None, {}, error.body, provider, mask=mask)
-    return AdapterError(ErrorKind.BAD_RESPONSE, mask(_named(error)), provider=provider)
+    if isinstance(error, (httpx2.HTTPError, ValueError)):
+        return AdapterError(ErrorKind.BAD_RESPONSE, mask(f"cannot be read ({_named(error)})"), provider=provider)
+    return AdapterError(ErrorKind.INVALID_REQUEST, mask(f"failed ({_named(error)})"), provider=provider)
 
 
 def _body(error: Any, response: Any) -> Any:

@@ -1,26 +1,22 @@
 """Sends ready bytes through the official SDK clients, and reads raw JSON back.
 
 The SDK does what it is good at: authentication, headers, transport, error classes, decoding of server-sent events.
-Its typed `create()` is not used: it walks every item of the history on each call. Retries are off (geode retries),
-the base URL is always explicit, and nothing from the environment reaches a request.
-
-How a key goes: OpenAI's and Z.ai's APIs take `Authorization: Bearer`. Anthropic's API reference documents `x-api-key`
-for API keys and `Authorization: Bearer` for OAuth tokens; anthropic 2.14 sends an `api_key` as Bearer, so the
-documented header is set here instead.
+Its typed `create()` is not used: it walks every item of the history on each call. Retries are off: geode retries.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from geode.adapters import errors
-from geode.adapters.credentials import PLACEHOLDER, Masker, Secrets
+from geode.adapters.credentials import Masker, Secrets
 from geode.adapters.options import AdapterOptions
+from geode.adapters.sdk_clients import open_anthropic, open_openai
 from geode.contract import AdapterError, ErrorKind
 
 if TYPE_CHECKING:
@@ -28,10 +24,13 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
 
-__all__ = ["ApiClient", "EventStream", "Payload", "request_headers"]
+__all__ = ["ApiClient", "EventStream", "Payload"]
 
 Family = Literal["openai", "anthropic"]
 T = TypeVar("T")
+
+_DRAIN_S = 0.5
+"""Seconds that a finished stream gets to end by itself."""
 
 
 class Payload(dict[str, Any]):
@@ -138,10 +137,14 @@ class ApiClient:
 
 
 class EventStream:
-    """The events of a streamed answer as JSON objects, in order. `request_id` is known from the first event on."""
+    """The events of a streamed answer as JSON objects, in order.
+
+    request_id: known from the first event on. done: the stream said itself that it is complete (`[DONE]`).
+    """
 
     def __init__(self, client: ApiClient, path: str, body: bytes, timeout_s: float) -> None:
         self.request_id: str | None = None
+        self.done = False
         self._client = client
         self._path = path
         self._body = body
@@ -194,8 +197,8 @@ class EventStream:
         async for event in events:
             text = event.data
             if text.startswith("[DONE]"):
-                async for _ in events:  # read to the end, so that the connection can be used again
-                    pass
+                self.done = True
+                await self._drain(events)
                 return None
             if not text or event.event == "ping":
                 continue
@@ -210,6 +213,13 @@ class EventStream:
                 )
             return data
         return None
+
+    async def _drain(self, events: AsyncIterator[Any]) -> None:
+        """Reads to the end, so that the connection can be used again; but waits for no server that leaves it open."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_DRAIN_S):
+                async for _ in events:
+                    pass
 
     async def _connect(self) -> AsyncIterator[Any]:
         client = self._client
@@ -241,85 +251,3 @@ def _loads(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-# ------------------------------------------------------------------------------------------------------ opening clients
-
-
-def request_headers(options: AdapterOptions, secrets: Secrets) -> dict[str, str]:
-    """The headers that geode adds to the SDK's own: the config's, the betas (merged into one header), the account."""
-    headers = dict(options.headers)
-    if options.betas:
-        given = next((name for name in headers if name.lower() == "anthropic-beta"), None)
-        value = headers.pop(given) if given is not None else ""
-        betas = [*(b.strip() for b in value.split(",")), *options.betas]
-        headers["anthropic-beta"] = ",".join(dict.fromkeys(filter(None, betas)))
-    if secrets.account_id and not _has(headers, "chatgpt-account-id"):
-        headers["ChatGPT-Account-ID"] = secrets.account_id
-    return headers
-
-
-def open_openai(
-    options: AdapterOptions, secrets: Secrets, transport: httpx2.AsyncBaseTransport | None = None
-) -> AsyncOpenAI:
-    """An AsyncOpenAI client: no retries, explicit base URL, no header from the environment."""
-    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit
-
-    headers: dict[str, Any] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
-    _merge(headers, request_headers(options, secrets))
-    client = AsyncOpenAI(
-        api_key=secrets.value or PLACEHOLDER,
-        base_url=options.base_url,
-        timeout=options.timeout_s,
-        max_retries=0,
-        default_headers=headers,
-        http_client=DefaultAsyncHttpxClient(**_http_options(options, transport)),
-    )
-    client._custom_headers = headers  # without what OPENAI_CUSTOM_HEADERS added
-    return client
-
-
-def open_anthropic(
-    options: AdapterOptions, secrets: Secrets, transport: httpx2.AsyncBaseTransport | None = None
-) -> AsyncAnthropic:
-    """An AsyncAnthropic client: no retries, explicit base URL, no header, profile or tracing from the environment."""
-    from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Omit
-
-    value = secrets.value or PLACEHOLDER
-    headers: dict[str, Any] = {}
-    if options.credential.scheme == "api_key":
-        headers = {"X-Api-Key": value, "Authorization": Omit()}
-    _merge(headers, request_headers(options, secrets))
-    client = AsyncAnthropic(
-        auth_token=value,
-        base_url=options.base_url,
-        timeout=options.timeout_s,
-        max_retries=0,
-        default_headers=headers,
-        http_client=DefaultAsyncHttpxClient(**_http_options(options, transport)),
-        open_telemetry=False,
-    )
-    client._custom_headers = headers  # without what ANTHROPIC_CUSTOM_HEADERS added
-    return client
-
-
-def _http_options(options: AdapterOptions, transport: httpx2.AsyncBaseTransport | None) -> dict[str, Any]:
-    """A loopback server is never reached through a proxy, whatever the environment says."""
-    given: dict[str, Any] = {"timeout": options.timeout_s}
-    if transport is not None:
-        given["transport"] = transport
-    if urlsplit(options.base_url).hostname in ("127.0.0.1", "localhost", "::1"):
-        given["trust_env"] = False
-    return given
-
-
-def _has(headers: Mapping[str, Any], name: str) -> bool:
-    return any(given.lower() == name for given in headers)
-
-
-def _merge(headers: dict[str, Any], more: Mapping[str, str]) -> None:
-    """Adds headers, an equal name in whatever case taking the old one's place."""
-    for name, value in more.items():
-        for given in [g for g in headers if g.lower() == name.lower()]:
-            del headers[given]
-        headers[name] = value
