@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from geode.settings import Settings
 
-__all__ = ["compose_config", "compose_settings", "composition_lines", "settings_of", "version_base"]
+__all__ = ["compose_config", "compose_settings", "composition_lines", "config_dirs_of", "settings_of", "version_base"]
 
 
 def version_base() -> dict[str, str]:
@@ -26,6 +26,13 @@ def version_base() -> dict[str, str]:
 
     major, minor = (int(part) for part in hydra.__version__.split(".")[:2])
     return {"version_base": "1.3"} if (major, minor) < (1, 4) else {}
+
+
+def config_dirs_of(hydra: Any) -> list[str]:
+    """The user's own config folders of a composed `hydra` node (also of a run's .hydra/hydra.yaml)."""
+    sources = hydra.runtime.config_sources or []
+    own = ("command-line", "hydra.searchpath in main", "hydra.searchpath in command-line")
+    return [str(source.path) for source in sources if source.schema == "file" and source.provider in own]
 
 
 def compose_config(argv: Sequence[str], *, config_dirs: Iterable[str] = ()) -> DictConfig:

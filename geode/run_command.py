@@ -94,10 +94,6 @@ def run_job(config: DictConfig, config_dirs: Sequence[str], *, traceback: bool) 
     folder = Path(hydra.runtime.output_dir)
     sweep = Path(hydra.sweep.dir) if hydra.mode == RunMode.MULTIRUN else None
     try:
-        if sweep is None and hydra.sweeper.get("params"):
-            raise ConfigFault(
-                [f"recipe: given {hydra.runtime.choices.get('recipe')!r}, a sweep, allowed: with -m only"]
-            )
         settings = settings_of(config, config_dirs)
         if sweep is not None:
             words = [str(word).lstrip("+") for word in hydra.overrides.task]

@@ -60,6 +60,7 @@ class SweepSummary(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         _refuse_secrets(config)
+        _refuse_faults(config)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         _refuse_secrets(config)
@@ -75,15 +76,36 @@ class SweepSummary(Callback):
 def _refuse_secrets(config: DictConfig) -> None:
     from geode.settings_check import secret_faults
 
-    faults = secret_faults(OmegaConf.to_container(config, resolve=False))  # type: ignore[arg-type]
-    if faults:
-        for line in faults:
-            print(f"geode: {line}", file=sys.stderr)
+    _refuse(secret_faults(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
+
+
+def _refuse_faults(config: DictConfig) -> None:
+    """A bad config leaves no folder behind. What refers to the run's folder is checked in the run itself."""
+    from geode.compose import config_dirs_of, settings_of
+    from geode.config_errors import ConfigFault
+
+    params = OmegaConf.select(config, "hydra.sweeper.params")
+    if params:
+        recipe = OmegaConf.select(config, "hydra.runtime.choices.recipe")
+        _refuse([f"recipe: given {recipe!r}, which is a sweep, allowed: with -m only, e.g. geode -m +recipe={recipe}"])
+    plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    if "${hydra:" in OmegaConf.to_yaml(plain):
+        return
+    try:
+        settings_of(plain, config_dirs_of(config.hydra))
+    except ConfigFault as fault:
+        _refuse(fault.lines)
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    for line in faults:
+        print(f"geode: {line}", file=sys.stderr)
+    if faults:  # Hydra swallows a callback's exceptions, but not this one
         raise SystemExit(2)
 
 
 def summarise(folder: Path, *, since: float = 0.0) -> int:
-    """Prints the table, writes `summary.csv`, gives the exit code. Jobs from before `since` (Unix time) are left out."""
+    """Prints the table, writes `summary.csv`, gives the exit code. Leaves out jobs from before `since` (Unix time)."""
     jobs = read_jobs(folder, since=since)
     if not jobs:
         return 1
