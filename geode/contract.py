@@ -329,7 +329,8 @@ class AdapterCallResult:
     """A response in neutral terms: what `parse` makes of a provider's JSON.
 
     `content` holds assistant blocks in the provider's order. `stop_details` is the provider's own object (a refusal's
-    category, an incomplete response's reason). `raw_stop` is the provider's stop string.
+    category, an incomplete response's reason). `raw_stop` is the provider's stop string. `cost_usd` is the price of the
+    call where the backend itself reports one, in USD.
     """
 
     content: tuple[Block, ...]
@@ -339,6 +340,7 @@ class AdapterCallResult:
     raw_stop: str | None = None
     stop_details: Mapping[str, Json] | None = None
     request_id: str | None = None
+    cost_usd: float | None = None
 
     @property
     def text(self) -> str:
