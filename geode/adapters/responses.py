@@ -100,6 +100,7 @@ class ResponsesAdapter:
         self._items = ItemRenderer(
             self._source,
             store=options.store,
+            encrypted=options.reasoning_model,
             images=options.capabilities.images,
             placeholder=options.reasoning_placeholder,
         )

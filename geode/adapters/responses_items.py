@@ -55,15 +55,19 @@ class ItemRenderer:
     """Renders turns for one backend.
 
     source: whose reasoning, item ids and namespaces are this backend's own; others' are not sent back to it. store:
-    the provider keeps items, so that their ids mean something to it. images: the model takes images. placeholder:
-    text that follows an answer of reasoning alone. alias: a tool's own name to its name on the wire.
+    the provider keeps items, so that their ids mean something to it. encrypted: it is asked for encrypted reasoning.
+    images: the model takes images. placeholder: text that follows an answer of reasoning alone. alias: a tool's own
+    name to its name on the wire.
     """
 
-    __slots__ = ("_images", "_placeholder", "_source", "_store", "alias")
+    __slots__ = ("_encrypted", "_images", "_placeholder", "_source", "_store", "alias")
 
-    def __init__(self, source: Source, *, store: bool, images: bool, placeholder: str | None) -> None:
+    def __init__(
+        self, source: Source, *, store: bool, encrypted: bool, images: bool, placeholder: str | None
+    ) -> None:
         self._source = source
         self._store = store
+        self._encrypted = encrypted
         self._images = images
         self._placeholder = placeholder
         self.alias: Callable[[str], str] = str
@@ -98,8 +102,8 @@ class ItemRenderer:
                 items.append(dump(_message("assistant", block.text, block.phase)))
             elif isinstance(block, ToolUseBlock):
                 items.append(dump(self._call(block)))
-            elif isinstance(block, ReasoningBlock):
-                items.append(dump(self._opaque(block)))
+            elif isinstance(block, ReasoningBlock) and (item := self._opaque(block)):
+                items.append(dump(item))
         return items
 
     def _call(self, call: ToolUseBlock) -> dict[str, Any]:
@@ -114,8 +118,12 @@ class ItemRenderer:
         item["arguments"] = replay_arguments(call)
         return item
 
-    def _opaque(self, block: ReasoningBlock) -> dict[str, Any]:
-        """An item that only the provider understands, as it came, less what may not go back."""
+    def _opaque(self, block: ReasoningBlock) -> dict[str, Any] | None:
+        """An item that only the provider understands, as it came, less what may not go back.
+
+        Reasoning goes back encrypted, or by id where it is stored. Its open text does only to servers that were not
+        asked to encrypt it; what has none of these says nothing and does not go.
+        """
         item = {key: value for key, value in block.raw.items() if key not in _OUTPUT_ONLY}
         kind = item.get("type")
         if not self._store and kind in _ID_OPTIONAL:
@@ -123,14 +131,13 @@ class ItemRenderer:
         if kind != "reasoning":
             return item
         item["summary"] = item.get("summary") or []
-        # Plain reasoning text goes back only to servers that have no encrypted form of it.
         if item.get("encrypted_content"):
             item.pop("content", None)
-        else:
-            item.pop("encrypted_content", None)
-            if self._store or not item.get("content"):
-                item.pop("content", None)
-        return item
+            return item
+        item.pop("encrypted_content", None)
+        if self._store or self._encrypted:
+            item.pop("content", None)
+        return item if item.get("id") or item.get("content") else None
 
     def _user(self, turn: Turn) -> list[bytes]:
         items = []
