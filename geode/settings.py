@@ -361,6 +361,14 @@ class SwitchRule(Part):
     cost_share: Annotated[float, Field(gt=0, le=1)] | None = None
     on: Literal["llm_error"] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _yaml_on(cls, value: Any) -> Any:
+        """YAML 1.1 reads a bare `on` as true: the key is meant all the same."""
+        if isinstance(value, dict) and True in value:
+            return {"on" if key is True else key: item for key, item in value.items()}
+        return value
+
     @model_validator(mode="after")
     def _whole(self) -> SwitchRule:
         if self.adapter is None and self.model is None:
