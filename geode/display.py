@@ -145,7 +145,8 @@ class _Lines:
             yield f"  ! hint ({p.kind}): {_short(p.text)}", "yellow"
 
     def wrap_up_started(self, p: hooks.WrapUpStarted) -> Iterable[Styled]:
-        yield f"  ! wrap-up: the {'rounds' if p.cause == 'rounds' else 'time'} near their end", "yellow"
+        what = "rounds near their end" if p.cause == "rounds" else "time nears its end"
+        yield f"  ! wrap-up: the {what}", "yellow"
 
     def model_switched(self, p: hooks.ModelSwitched) -> Iterable[Styled]:
         yield f"  ! {p.from_adapter} ({p.from_model}) → {p.to_adapter} ({p.to_model}): {p.cause}", "yellow"

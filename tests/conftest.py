@@ -1,48 +1,14 @@
-"""Shared ground of the tests: the `geode` command in a process of its own, in an empty folder, without any key."""
+"""Fixtures that all tests share."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "ANTHROPIC", "OPENAI", "ZAI_", "CODEX", "CLAUDE", "HYDRA_", "GEODE_")
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A finished command: exit code, and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-    folder: Path
-
-    @property
-    def faults(self) -> list[str]:
-        """The lines on standard error that name faults, without the program's name."""
-        return [line.removeprefix("geode: ") for line in self.err.splitlines() if line.startswith("geode: ")]
-
-    def run_dir(self) -> Path:
-        """The folder of the only run."""
-        (found,) = self.folder.glob("outputs/*/*")
-        return found
-
-
-RunGeode = Callable[..., Ran]
-
-
-def clean_environ(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without credentials, with geode importable."""
-    environ = {k: v for k, v in os.environ.items() if not any(word in k for word in _SECRETS)}
-    environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environ.get("PYTHONPATH", ""))))
-    return environ | dict(extra or {})
+from cli_kit import Ran, RunGeode, clean_environ
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.conftest import RunGeode, clean_environ
+from cli_kit import RunGeode, clean_environ
 
 from geode.compose import version_base
 

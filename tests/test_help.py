@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import RunGeode, clean_environ
+from cli_kit import RunGeode, clean_environ
 
 from geode.groups import read_groups
 from geode.help_page import help_page

@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from tests.conftest import Ran, RunGeode
+from cli_kit import Ran, RunGeode
 
 
 def rows(ran: Ran) -> list[dict[str, str]]:
