@@ -89,6 +89,8 @@ def anthropic_output(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
             words = json.dumps(dropped, ensure_ascii=False)
             if len(words) <= 400:
                 kept["description"] = f"{kept['description']}\n\n{words}" if kept.get("description") else words
+        if "patternProperties" in dropped:
+            raise CannotSend(f"{where}: an object with free keys cannot be said with additionalProperties: false")
         if _is_object(kept):
             if not kept.get("properties") and kept.get("additionalProperties") is not False:
                 raise CannotSend(f"{where}: an object with free keys cannot be said with additionalProperties: false")
@@ -135,7 +137,7 @@ def qualifies_strict(schema: Any) -> bool:
             properties = sub.get("properties")
             if not isinstance(properties, dict) or sub.get("additionalProperties") is not False:
                 return False
-            if set(sub.get("required", ())) != set(properties):
+            if "required" not in sub or set(sub["required"]) != set(properties):
                 return False
             totals["properties"] += len(properties)
             totals["chars"] += sum(len(n) for n in properties)

@@ -40,6 +40,7 @@ ONE = (
     "contentSchema",
 )
 MANY = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
+COMBINED = ("anyOf", "oneOf", "allOf")
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -85,6 +86,8 @@ def map_subschemas(schema: Mapping[str, Any], visit: Callable[[Any, str], Any]) 
             out[key] = {
                 name: sub if isinstance(sub, list) else visit(sub, f"{key}.{name}") for name, sub in value.items()
             }
+        elif key in COMBINED and isinstance(value, dict):
+            out[key] = [visit(value, f"{key}.0")]  # a list was meant
         elif key in MANY and isinstance(value, list):
             out[key] = [visit(sub, f"{key}.{index}") for index, sub in enumerate(value)]
         elif key in ONE and isinstance(value, (dict, bool)):

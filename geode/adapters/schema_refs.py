@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from geode.adapters.schema_plain import ANNOTATIONS, CannotSend, Notes, map_subschemas
 
-__all__ = ["resolve_refs"]
+__all__ = ["drop_dangling", "resolve_refs"]
 
 MAX_INLINED = 10_000
 """Most schemas that inlining may write; beyond it the definitions stay shared. (Doubling chains of references grow
@@ -49,6 +49,21 @@ def resolve_refs(root: Any, recursive: Literal["keep", "loosen"], notes: Notes) 
     except _TooMuch:
         notes.add(f"definitions stay shared by $ref: written out they would be over {MAX_INLINED} schemas")
         return _Inliner(document, recursive, notes, keep_all=True).run()
+
+
+def drop_dangling(root: dict[str, Any], notes: Notes) -> dict[str, Any]:
+    """`root` without references to what is not in its `$defs` (they can come up where a repair made a schema)."""
+    defs = root.get("$defs", {})
+
+    def visit(sub: Any, _: str) -> Any:
+        if not isinstance(sub, dict):
+            return sub
+        sub = map_subschemas(sub, visit)
+        if "$ref" in sub and sub["$ref"].removeprefix("#/$defs/") not in defs:
+            notes.add(f"the reference {sub.pop('$ref')!r} leads nowhere in this schema: anything is accepted there")
+        return sub
+
+    return dict(visit(root, ""))
 
 
 def _parts(pointer: str) -> list[str]:

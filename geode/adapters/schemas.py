@@ -26,7 +26,7 @@ from geode.adapters import schema_fold
 from geode.adapters.schema_names import alias_names, rename
 from geode.adapters.schema_output import anthropic_output, close_objects, qualifies_strict
 from geode.adapters.schema_plain import CannotSend, Notes, plain
-from geode.adapters.schema_refs import resolve_refs
+from geode.adapters.schema_refs import drop_dangling, resolve_refs
 from geode.adapters.schema_repair import arrays_have_items, repair
 
 __all__ = [
@@ -142,7 +142,7 @@ def _try(schema: Any, dialect: Dialect, output: bool) -> Sendable:
     notes = Notes()
     doc = plain({} if schema is None else schema, notes)
     doc = resolve_refs(doc, "loosen" if dialect == "chat" else "keep", notes)
-    doc = repair(doc, notes)
+    doc = drop_dangling(repair(doc, notes), notes)
     defs = doc.pop("$defs", None)
     doc, wrapped = _object_root(doc, dialect, notes)
     if defs:
