@@ -1,4 +1,4 @@
-"""What ships: the same files from a checkout, a source distribution and a wheel; a reference page that is up to date."""
+"""What ships: the same files from a checkout, a source distribution and a wheel; a reference page up to date."""
 
 from __future__ import annotations
 
