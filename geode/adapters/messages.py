@@ -21,7 +21,7 @@ from geode.adapters.messages_stream import MessageAssembler
 from geode.adapters.messages_tools import Toolbox, ToolOptions, make_toolbox
 from geode.adapters.options import AdapterOptions
 from geode.adapters.sdk import ApiClient
-from geode.adapters.tool_choice import OnUnsupported, resolve, to_wire
+from geode.adapters.tool_choice import OnUnsupported, ToolChoiceError, resolve, to_wire
 from geode.contract import (
     AdapterCallRequest,
     AdapterCallResult,
@@ -103,10 +103,14 @@ class MessagesAdapter:
         self._system: tuple[str, bytes] = ("", b"")
         self._output: tuple[Mapping[str, Any] | None, schemas.Sendable | None] = (None, None)
         self._reader = MessageReader(self._source, self._toolbox((), frozenset(), None))
+        if "messages" in options.extra_body:
+            self._notify(
+                Notice("extra_body.messages", "messages in extra_body is ignored", "~adapter.extra_body.messages")
+            )
 
     def build(self, request: AdapterCallRequest) -> bytes:
-        """The request's body, byte for byte as it is sent. Raises AdapterError for a tool that cannot be sent, and
-        ToolChoiceError for a choice that the backend does not take, where the config makes those errors."""
+        """The request's body, byte for byte as it is sent. Raises AdapterError for a tool that cannot be sent, or a
+        choice that the backend does not take, where the config makes those errors."""
         plan = self._plan(request)
         self._reader = plan.reader
         return plan.body
@@ -152,9 +156,12 @@ class MessagesAdapter:
 
     def _plan(self, request: AdapterCallRequest) -> _Plan:
         options = self._options
-        choice, narrowed = resolve(
-            request.tool_choice, self.capabilities, self._on_unsupported, self._notify, self.name
-        )
+        try:
+            choice, narrowed = resolve(
+                request.tool_choice, self.capabilities, self._on_unsupported, self._notify, self.name
+            )
+        except ToolChoiceError as error:
+            raise AdapterError(ErrorKind.TOOL_CHOICE, str(error), provider=self.name) from None
         allowed = request.allowed
         if narrowed is not None:
             allowed = narrowed if allowed is None else narrowed & allowed
@@ -184,7 +191,7 @@ class MessagesAdapter:
             parts["system"] = self._system_bytes(system)
         if toolbox.array:
             parts["tools"] = toolbox.array
-        parts["messages"] = b"[" + self._items(request, toolbox) + b"]"
+        parts["messages"] = self._items(request, toolbox)
         if toolbox.array:
             parts["tool_choice"] = dumps(to_wire(choice, "messages", toolbox.aliases.to_wire))
         if thinking is not None:
@@ -202,10 +209,8 @@ class MessagesAdapter:
             parts["cache_control"] = dumps(body.cache_control(options))
         if stream:
             parts["stream"] = b"true"
-        for key, value in options.extra_body.items():
-            parts[key] = dumps(value)
-        joined = b"{" + b",".join(dumps(key) + b":" + value for key, value in parts.items()) + b"}"
-        return _Plan(joined, stream, MessageReader(self._source, toolbox, output))
+        parts.update((key, dumps(value)) for key, value in options.extra_body.items() if key != "messages")
+        return _Plan(_join(parts), stream, MessageReader(self._source, toolbox, output))
 
     def _items(self, request: AdapterCallRequest, toolbox: Toolbox) -> bytes:
         history = request.messages
@@ -247,6 +252,15 @@ class MessagesAdapter:
         if notice.key not in self._told:
             self._told.add(notice.key)
             self._sink(notice)
+
+
+def _join(parts: Mapping[str, bytes]) -> bytes:
+    """A JSON object of JSON values; `messages` holds an array's items. One copy, however long the history is."""
+    chunks: list[bytes] = []
+    for key, value in parts.items():
+        chunks += (b"," if chunks else b"{", dumps(key), b":")
+        chunks += (b"[", value, b"]") if key == "messages" else (value,)
+    return b"".join((*chunks, b"}"))
 
 
 class _Renderer:

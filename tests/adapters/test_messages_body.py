@@ -9,7 +9,6 @@ import pytest
 from messages_kit import GREP, HELLO, MODEL, READ, Bench
 
 from geode.adapters.options import CacheOptions, ThinkingOptions
-from geode.adapters.tool_choice import ToolChoiceError
 from geode.contract import (
     AdapterCallRequest,
     AdapterError,
@@ -366,8 +365,9 @@ def test_an_unsupported_choice_degrades_to_auto_with_the_tools_narrowed() -> Non
 
 
 def test_an_unsupported_choice_is_an_error_where_the_config_says_so() -> None:
-    with pytest.raises(ToolChoiceError):
+    with pytest.raises(AdapterError, match="'required' is not taken by the backend of anthropic-payg") as caught:
         Bench(capabilities=AUTO_ONLY, on_unsupported="error").body(tools=(GREP,), tool_choice=ToolChoice("required"))
+    assert caught.value.kind is ErrorKind.TOOL_CHOICE
 
 
 def test_extra_keys_of_the_config_win() -> None:
