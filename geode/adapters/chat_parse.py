@@ -79,7 +79,7 @@ class ChatReader:
         refusal = _refusal(message)
         if refusal:
             blocks.append(TextBlock(refusal))
-        calls = self._calls(message, round, cut or _STOPS.get(raw_stop or "") is StopReason.MAX_TOKENS)
+        calls = self._calls(message, round, cut, _STOPS.get(raw_stop or "") is StopReason.MAX_TOKENS)
         blocks.extend(calls)
         stop, details = _stop(raw_stop, choice, refusal, bool(calls), bool(content))
         result = AdapterCallResult(
@@ -89,6 +89,7 @@ class ChatReader:
             model=_string(payload.get("model")) or self.source.model,
             raw_stop=raw_stop,
             stop_details=details,
+            cost_usd=_cost(payload.get("usage")),
         )
         if raw_stop in _FAILED:
             raise AdapterError(
@@ -137,7 +138,8 @@ class ChatReader:
             blocks.append(ReasoningBlock(think, self.source))
         return blocks
 
-    def _calls(self, message: Mapping[str, Any], round: int, cut: bool) -> list[ToolUseBlock]:
+    def _calls(self, message: Mapping[str, Any], round: int, cut: bool, limited: bool) -> list[ToolUseBlock]:
+        """The calls. The output limit can only have cut the last one, a cut stream any."""
         given = message.get("tool_calls")
         entries = [c for c in given if isinstance(c, Mapping)] if isinstance(given, list) else []
         if not entries and isinstance(message.get("function_call"), Mapping):
@@ -150,7 +152,8 @@ class ChatReader:
             raw = function.get("arguments")
             if not isinstance(raw, str | Mapping | None):
                 raw = json.dumps(raw, ensure_ascii=False)
-            unfinished = cut and index == len(entries) - 1 and not _is_whole(raw)
+            open_ended = cut or (limited and index == len(entries) - 1)
+            unfinished = open_ended and not _is_whole(raw)
             value, text, fault = parse_arguments(raw, cut=unfinished)
             name = self.to_own(_string(function.get("name")) or "")
             calls.append(ToolUseBlock(identifier, name, value, text, fault))
@@ -220,6 +223,12 @@ def parse_usage(usage: Any) -> Usage:
         reasoning_tokens=min(completion, _count(output, "reasoning_tokens")),
         known="prompt_tokens" in usage or "completion_tokens" in usage,
     )
+
+
+def _cost(usage: Any) -> float | None:
+    """The price of the call in USD, where a gateway reports it (OpenRouter's `usage.cost`)."""
+    cost = usage.get("cost") if isinstance(usage, Mapping) else None
+    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

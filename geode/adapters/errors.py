@@ -178,7 +178,7 @@ def from_body(
         provider=provider,
         status=status,
         code=mask(code) if code else None,
-        request_id=request_id(given) or (_text(body.get("request_id")) if isinstance(body, Mapping) else None),
+        request_id=request_id(given) or (_text(body.get("request_id")) or None if isinstance(body, Mapping) else None),
     )
     wait = retry_after(given, body, limited=status == 429, now=time.time() if now is None else now)
     if error.retryable or kind is ErrorKind.BILLING:
