@@ -6,6 +6,7 @@ as long as they stay the same.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["MessagesAdapter"]
 
 PATH = "/v1/messages"
+
+_BOUND = re.compile(r"thinking.{0,40} block.*bound to a different", re.IGNORECASE | re.DOTALL)
+"""The API's refusal of a thinking block whose conversation, or model, is not the one that it was made in."""
 
 _RECENT = 8
 """How many toolboxes, and histories, are remembered: a run needs one or two, its sub-agents some more."""
@@ -120,16 +124,41 @@ class MessagesAdapter:
         return self._reader.read(payload, round)
 
     async def call(self, request: AdapterCallRequest) -> AdapterCallResult:
-        """Sends a request and reads its answer. Raises AdapterError; `partial` holds what a cut stream delivered."""
-        plan = self._plan(request)
+        """Sends a request and reads its answer. Raises AdapterError; `partial` holds what a cut stream delivered.
+
+        A request that is refused for its earlier thinking is sent once more without it.
+        """
+        try:
+            return await self._send(self._plan(request), request)
+        except AdapterError as error:
+            if not self._forget_thinking(error, request):
+                raise
+        return await self._send(self._plan(request), request)
+
+    async def aclose(self) -> None:
+        """Closes the connections. Safe to call twice."""
+        await self._client.aclose()
+
+    async def _send(self, plan: _Plan, request: AdapterCallRequest) -> AdapterCallResult:
         self._reader = plan.reader
         if plan.stream:
             return await self._stream(plan, request)
         return plan.reader.read(await self._client.post(PATH, plan.body, request.timeout_s), request.round)
 
-    async def aclose(self) -> None:
-        """Closes the connections. Safe to call twice."""
-        await self._client.aclose()
+    def _forget_thinking(self, error: AdapterError, request: AdapterCallRequest) -> bool:
+        """Whether the call can be made again without its earlier thinking.
+
+        Newer models check that nothing before a thinking block has changed since it was made (Anthropic's preserved
+        thinking), which a compaction or another set of tools does.
+        """
+        if error.kind is not ErrorKind.INVALID_REQUEST or not _BOUND.search(error.message):
+            return False
+        if not self._normalise.forget_thinking(request.messages):
+            return False
+        self._transcripts.clear()
+        text = "thinking from before a change of the conversation is left out: the model refuses it"
+        self._notify(Notice("thinking.bound", text))
+        return True
 
     async def _stream(self, plan: _Plan, request: AdapterCallRequest) -> AdapterCallResult:
         assembler = MessageAssembler()

@@ -52,13 +52,14 @@ class Normaliser:
     images.
     """
 
-    __slots__ = ("_adapter", "_images", "_known", "_model")
+    __slots__ = ("_adapter", "_forgotten", "_images", "_known", "_model")
 
     def __init__(self, adapter: str, model: str, images: bool) -> None:
         self._adapter = adapter
         self._model = model
         self._images = images
         self._known: dict[int, tuple[Message, tuple[Block, ...]]] = {}
+        self._forgotten: dict[int, ReasoningBlock] = {}
 
     def __call__(self, message: Message) -> tuple[Block, ...]:
         known = self._known.get(id(message))
@@ -69,6 +70,18 @@ class Normaliser:
             del self._known[next(iter(self._known))]
         self._known[id(message)] = (message, blocks)
         return blocks
+
+    def forget_thinking(self, messages: Sequence[Message]) -> bool:
+        """Leaves the thinking in `messages` out from now on. False where there is none that would be sent."""
+        found = [
+            block
+            for message in messages
+            for block in message.content
+            if isinstance(block, ReasoningBlock) and _is_thinking(block) and self._own(block)
+        ]
+        self._forgotten.update((id(block), block) for block in found)
+        self._known.clear()
+        return bool(found)
 
     def _user(self, message: Message) -> tuple[Block, ...]:
         blocks: list[Block] = []
@@ -109,17 +122,21 @@ class Normaliser:
             if isinstance(block, ReasoningBlock):
                 if self._own(block):
                     blocks.append(block)
-                elif block.text.strip():
+                elif block.text.strip() and id(block) not in self._forgotten:
                     blocks.append(TextBlock(block.text))
             elif isinstance(block, TextBlock):
                 if block.text.strip():
                     blocks.append(block)
             elif isinstance(block, ToolUseBlock):
                 blocks.append(block)
-        for index, block in enumerate(blocks):
-            after = blocks[index + 1] if index + 1 < len(blocks) else None
-            if isinstance(block, TextBlock) and not isinstance(after, TextBlock) and block.text != block.text.rstrip():
-                blocks[index] = TextBlock(block.text.rstrip())
+        after: Block | None = None
+        for index, block in reversed(list(enumerate(blocks))):
+            if isinstance(block, ReasoningBlock):  # it may be bound to what stands before it, to the letter
+                break
+            if isinstance(block, TextBlock) and not isinstance(after, TextBlock):
+                stripped = block.text.rstrip()
+                blocks[index] = block if stripped == block.text else TextBlock(stripped)
+            after = block
         if blocks and all(isinstance(b, ReasoningBlock) and _is_thinking(b) for b in blocks):
             blocks.append(TextBlock(NO_CONTENT))
         return tuple(blocks)
@@ -127,6 +144,8 @@ class Normaliser:
     def _own(self, block: ReasoningBlock) -> bool:
         """Whether a block goes back verbatim: it came from here, and thinking carries its signature."""
         source = block.source
+        if id(block) in self._forgotten:
+            return False
         if source.wire != "messages" or source.adapter != self._adapter or source.model != self._model:
             return False
         kind = block.raw.get("type")

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from messages_kit import GREP, HELLO, SOURCE, Bench, Pieces, answer, events
+from messages_kit import GREP, HELLO, SOURCE, Bench, Pieces, answer, events, thinking
 
 from geode.adapters.options import CredentialOptions
 from geode.contract import (
@@ -324,3 +324,35 @@ async def test_a_paused_turn_goes_back_as_it_came() -> None:
     first, second = bench.server.bodies
     assert second["messages"] == [*first["messages"], {"role": "assistant", "content": [served]}]
     assert second["tools"] == first["tools"]
+
+
+BOUND = (
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "
+    'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+
+
+def refused(message: str) -> httpx2.Response:
+    return httpx2.Response(400, json={"type": "error", "error": {"type": "invalid_request_error", "message": message}})
+
+
+async def test_thinking_that_the_model_refuses_after_a_compaction_is_left_out_from_then_on() -> None:
+    bench = Bench(refused(BOUND), answer({"type": "text", "text": "hi"}), answer({"type": "text", "text": "hi"}))
+    history = History([*HELLO, Message.assistant(thinking("old"), "so"), Message.user("go on")])
+    assert (await bench.adapter.call(AdapterCallRequest(history))).text == "hi"
+    first, second = bench.server.bodies
+    assert first["messages"][1]["content"][0]["type"] == "thinking"
+    assert second["messages"][1]["content"] == [{"type": "text", "text": "so"}]
+    assert [n.key for n in bench.notices] == ["thinking.bound"]
+    history.append(Message.assistant(thinking("new"), "more"))
+    history.append(Message.user("and on"))
+    await bench.adapter.call(AdapterCallRequest(history))
+    third = bench.server.bodies[2]["messages"]
+    assert third[:3] == second["messages"]
+    assert third[3]["content"][0] == {"type": "thinking", "thinking": "new", "signature": "sig"}
+
+
+@pytest.mark.parametrize("message", [BOUND, "messages: something else is wrong"])
+async def test_a_refusal_without_thinking_to_leave_out_is_not_sent_again(message: str) -> None:
+    caught = await failing(Bench(refused(message)))
+    assert caught.kind is ErrorKind.INVALID_REQUEST

@@ -196,8 +196,17 @@ def test_blocks_of_server_tools_go_back_verbatim() -> None:
 
 
 def test_trailing_white_space_of_assistant_text_is_stripped() -> None:
-    messages = Bench().messages(*HELLO, Message.assistant("one ", "two \n\n"))
-    assert messages[1]["content"] == [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    messages = Bench().messages(*HELLO, Message.assistant("one ", "two \n", call()))
+    assert [b.get("text") for b in messages[1]["content"]] == ["one ", "two", None]
+
+
+def test_text_before_thinking_stays_to_the_letter() -> None:
+    messages = Bench().messages(*HELLO, Message.assistant("one \n", thinking(), "two \n\n"))
+    assert messages[1]["content"] == [
+        {"type": "text", "text": "one \n"},
+        {"type": "thinking", "thinking": "let me see", "signature": "sig"},
+        {"type": "text", "text": "two"},
+    ]
 
 
 def test_ids_of_another_provider_are_made_legal_on_both_sides_and_stay_unique() -> None:
