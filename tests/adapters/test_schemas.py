@@ -21,7 +21,7 @@ from geode.adapters.schemas import (
     undo,
     undo_text,
 )
-from tests.adapters.schema_zoo import REAL, doubling, nested
+from schema_zoo import REAL, doubling, nested
 
 EMPTY = {"type": "object", "properties": {}}
 ALL = (for_messages, for_responses, for_chat)

@@ -15,7 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 from geode.adapters import schemas
 from geode.adapters.schemas import Sendable, Unsendable
-from tests.adapters.schema_zoo import BROKEN, REAL, fitting, hostile_schemas, instances, valid_schemas
+from schema_zoo import BROKEN, REAL, fitting, hostile_schemas, instances, valid_schemas
 
 Converter = Callable[[Any], Sendable | Unsendable]
 TOOLS: dict[str, Converter] = {

@@ -1,0 +1,34 @@
+"""Where the real command lines are, for the tests that need them (marked `clis`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def binary(name: str) -> str:
+    """The program's path; skips the test where it is not installed."""
+    folders = [os.environ.get("GEODE_TEST_CLIS", ""), str(ROOT / ".ci" / "node")]
+    for folder in folders:
+        path = Path(folder, "node_modules", ".bin", name)
+        if folder and path.exists():
+            return str(path)
+    pytest.skip(f"{name} is not in GEODE_TEST_CLIS or .ci/node: npm install --prefix .ci/node @anthropic-ai/claude-code @openai/codex")
+
+
+def left_behind(command: str) -> list[str]:
+    """The command lines of running processes that were started from the program's folder."""
+    home = str(Path(command).parent.parent.resolve())
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if home in line and "pytest" not in line:
+            found.append(line)
+    return found
