@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from geode.adapters import messages_body as body
 from geode.adapters import schemas
 from geode.adapters.credentials import Secrets
-from geode.adapters.history import Transcript, Turn
 from geode.adapters.messages_parse import MessageReader
-from geode.adapters.messages_render import Normaliser, dumps, render
+from geode.adapters.messages_render import Normaliser, Renderer, dumps
 from geode.adapters.messages_stream import MessageAssembler
 from geode.adapters.messages_tools import Toolbox, ToolOptions, make_toolbox
 from geode.adapters.options import AdapterOptions
@@ -103,7 +102,7 @@ class MessagesAdapter:
             unsendable,
         )
         self._toolboxes: list[tuple[_ToolboxKey, Toolbox]] = []
-        self._transcripts: OrderedDict[int, tuple[History, _Renderer]] = OrderedDict()
+        self._transcripts: OrderedDict[int, tuple[History, Renderer]] = OrderedDict()
         self._system: tuple[str, bytes] = ("", b"")
         self._output: tuple[Mapping[str, Any] | None, schemas.Sendable | None] = (None, None)
         self._reader = MessageReader(self._source, self._toolbox((), frozenset(), None))
@@ -239,15 +238,15 @@ class MessagesAdapter:
         if stream:
             parts["stream"] = b"true"
         parts.update((key, dumps(value)) for key, value in options.extra_body.items() if key != "messages")
-        return _Plan(_join(parts), stream, MessageReader(self._source, toolbox, output))
+        return _Plan(body.join(parts), stream, MessageReader(self._source, toolbox, output))
 
     def _items(self, request: AdapterCallRequest, toolbox: Toolbox) -> bytes:
         history = request.messages
         if not isinstance(history, History):
-            return _Renderer(self._normalise).items(history, toolbox)
+            return Renderer(self._normalise).items(history, toolbox)
         known = self._transcripts.get(id(history))
         if known is None:
-            known = self._transcripts[id(history)] = (history, _Renderer(self._normalise))
+            known = self._transcripts[id(history)] = (history, Renderer(self._normalise))
             if len(self._transcripts) > _RECENT:
                 self._transcripts.popitem(last=False)
         self._transcripts.move_to_end(id(history))
@@ -281,30 +280,3 @@ class MessagesAdapter:
         if notice.key not in self._told:
             self._told.add(notice.key)
             self._sink(notice)
-
-
-def _join(parts: Mapping[str, bytes]) -> bytes:
-    """A JSON object of JSON values; `messages` holds an array's items. One copy, however long the history is."""
-    chunks: list[bytes] = []
-    for key, value in parts.items():
-        chunks += (b"," if chunks else b"{", dumps(key), b":")
-        chunks += (b"[", value, b"]") if key == "messages" else (value,)
-    return b"".join((*chunks, b"}"))
-
-
-class _Renderer:
-    """One history's transcript, rendered with the toolbox of the request at hand."""
-
-    __slots__ = ("_toolbox", "_transcript")
-
-    def __init__(self, normalise: Normaliser) -> None:
-        self._transcript = Transcript(self._render, normalise)
-        self._toolbox: Toolbox | None = None
-
-    def items(self, messages: Any, toolbox: Toolbox) -> bytes:
-        self._toolbox = toolbox
-        return self._transcript.items(messages, toolbox.key)
-
-    def _render(self, turn: Turn) -> list[bytes]:
-        assert self._toolbox is not None
-        return render(turn, self._toolbox)

@@ -14,7 +14,7 @@ from geode.adapters import schemas
 from geode.adapters.options import AdapterOptions
 from geode.contract import AdapterCallRequest, Notice, NoticeSink, ToolChoice
 
-__all__ = ["cache_control", "long_call", "output_schema", "sampling", "system_text", "thinking"]
+__all__ = ["cache_control", "join", "long_call", "output_schema", "sampling", "system_text", "thinking"]
 
 _MIN_BUDGET = 1024
 """Smallest `budget_tokens` that the API takes."""
@@ -109,3 +109,12 @@ def system_text(system: str, schema: Mapping[str, Any] | None) -> str:
     shown = json.dumps(schema, ensure_ascii=False)
     asked = f"Give your final answer as one JSON value that matches this JSON Schema, and nothing else:\n{shown}"
     return f"{system}\n\n{asked}" if system else asked
+
+
+def join(parts: Mapping[str, bytes]) -> bytes:
+    """A JSON object of JSON values; `messages` holds an array's items. One copy, however long the history is."""
+    chunks: list[bytes] = []
+    for key, value in parts.items():
+        chunks += (b"," if chunks else b"{", json.dumps(key).encode(), b":")
+        chunks += (b"[", value, b"]") if key == "messages" else (value,)
+    return b"".join((*chunks, b"}"))

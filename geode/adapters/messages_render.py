@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from geode.adapters.arguments import replay_input, unique_ids
-from geode.adapters.history import Turn
+from geode.adapters.history import Transcript, Turn
 from geode.adapters.messages_tools import Toolbox
 from geode.contract import (
     Block,
@@ -24,7 +24,7 @@ from geode.contract import (
     ToolUseBlock,
 )
 
-__all__ = ["IMAGE_TYPES", "NO_CONTENT", "Normaliser", "dumps", "render"]
+__all__ = ["IMAGE_TYPES", "NO_CONTENT", "Normaliser", "Renderer", "dumps"]
 
 NO_CONTENT = "(no content)"
 """Stands where the API wants text and there is none."""
@@ -160,7 +160,26 @@ def _is_thinking(block: ReasoningBlock) -> bool:
     return block.raw.get("type") in ("thinking", "redacted_thinking")
 
 
-def render(turn: Turn, toolbox: Toolbox) -> list[bytes]:
+class Renderer:
+    """One history's transcript, rendered with the toolbox of the request at hand."""
+
+    __slots__ = ("_toolbox", "_transcript")
+
+    def __init__(self, normalise: Normaliser) -> None:
+        self._transcript = Transcript(self._render, normalise)
+        self._toolbox: Toolbox | None = None
+
+    def items(self, messages: Sequence[Message], toolbox: Toolbox) -> bytes:
+        """The items of the `messages` array, without its brackets."""
+        self._toolbox = toolbox
+        return self._transcript.items(messages, toolbox.key)
+
+    def _render(self, turn: Turn) -> list[bytes]:
+        assert self._toolbox is not None
+        return _render(turn, self._toolbox)
+
+
+def _render(turn: Turn, toolbox: Toolbox) -> list[bytes]:
     """The items of the `messages` array that a turn becomes."""
     if turn.role == "user":
         ids = _wire_ids([r.tool_use_id for r in turn.results])
