@@ -84,7 +84,10 @@ MESSAGES_CASES = [
         lambda b: b["messages"][2]["content"].pop(1),
         ["messages[2]: no tool_result for tool_use 'a2' of the message before"],
     ),
-    (lambda b: b["messages"].pop(2), [f"messages[2]: no tool_result for tool_use '{i}' of the message before" for i in ("a1", "a2")]),
+    (
+        lambda b: b["messages"].pop(2),
+        [f"messages[2]: no tool_result for tool_use '{i}' of the message before" for i in ("a1", "a2")],
+    ),
     (
         lambda b: b["messages"][2]["content"][0].update(tool_use_id="zz"),
         [
@@ -118,10 +121,19 @@ MESSAGES_CASES = [
         lambda b: b["messages"][1]["content"][1].update(name="a.b"),
         ["messages[1].content[1].name: 'a.b' does not match ^[a-zA-Z0-9_-]{1,64}$"],
     ),
-    (ending(said("assistant", text("a")), said("user", call("x"))), ["messages[2].content[0]: tool_use stands in assistant messages only"]),
+    (
+        ending(said("assistant", text("a")), said("user", call("x"))),
+        ["messages[2].content[0]: tool_use stands in assistant messages only"],
+    ),
     # text
-    (ending({"role": "assistant", "content": "a"}, said("user", text(""))), ["messages[2].content[0].text: text content blocks must be non-empty"]),
-    (ending({"role": "assistant", "content": "a"}, said("user", text(" "))), ["messages[2].content[0].text: text must hold something other than white space"]),
+    (
+        ending({"role": "assistant", "content": "a"}, said("user", text(""))),
+        ["messages[2].content[0].text: text content blocks must be non-empty"],
+    ),
+    (
+        ending({"role": "assistant", "content": "a"}, said("user", text(" "))),
+        ["messages[2].content[0].text: text must hold something other than white space"],
+    ),
     (lambda b: b.update(messages=[{"role": "user", "content": ""}]), ["messages[0].content: must not be empty"]),
     (lambda b: b.update(system=[text("")]), ["system[0].text: text content blocks must be non-empty"]),
     (
@@ -132,21 +144,32 @@ MESSAGES_CASES = [
         lambda b: b["messages"][2]["content"][1].update(content=""),
         ["messages[2].content[1].content: must not be empty where is_error is true"],
     ),
-    (ending(said("assistant", text("so: "))), ["messages[1].content[0].text: a final assistant text must not end in white space"]),
+    (
+        ending(said("assistant", text("so: "))),
+        ["messages[1].content[0].text: a final assistant text must not end in white space"],
+    ),
     # tools and choices
     (
         lambda b: b["tools"][0].update(name="grep files"),
         ["tools[0].name: 'grep files' does not match ^[a-zA-Z0-9_-]{1,64}$"],
     ),
-    (lambda b: b["tools"].append(MESSAGES_TOOL), ["tools[1].name: tool name 'grep' is used twice (first at tools[0].name)"]),
+    (
+        lambda b: b["tools"].append(MESSAGES_TOOL),
+        ["tools[1].name: tool name 'grep' is used twice (first at tools[0].name)"],
+    ),
     (lambda b: (b.pop("tools"), b.update(messages=[USER])), ["tool_choice: not allowed without tools"]),
-    (lambda b: (b.pop("tools"), b.pop("tool_choice")), ["tools: required where messages hold tool blocks (messages[1])"]),
+    (
+        lambda b: (b.pop("tools"), b.pop("tool_choice")),
+        ["tools: required where messages hold tool blocks (messages[1])"],
+    ),
     (
         lambda b: b.update(tool_choice={"type": "tool", "name": "nope"}),
         ["tool_choice.name: no tool 'nope' in tools (there are: grep)"],
     ),
     (
-        lambda b: b.update(thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000, tool_choice={"type": "any"}),
+        lambda b: b.update(
+            thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000, tool_choice={"type": "any"}
+        ),
         ["tool_choice.type: thinking may not be enabled where tool_choice forces a tool (any)"],
     ),
     (
@@ -157,7 +180,10 @@ MESSAGES_CASES = [
         lambda b: b["tools"][0].update(input_schema={"oneOf": [SCHEMA], "anyOf": [SCHEMA], "type": "object"}),
         [f"tools[0].input_schema.{k}: not allowed at the root of a schema" for k in ("oneOf", "anyOf")],
     ),
-    (lambda b: b["tools"][0].update(input_schema={}), ["tools[0].input_schema.type: must be object at the root, not None"]),
+    (
+        lambda b: b["tools"][0].update(input_schema={}),
+        ["tools[0].input_schema.type: must be object at the root, not None"],
+    ),
     (
         lambda b: b["tools"][0].update(input_schema={"type": "object", "properties": {"a b": {}}}),
         ["tools[0].input_schema.properties.a b: the name does not match ^[a-zA-Z0-9_.-]{1,64}$"],
@@ -168,10 +194,22 @@ MESSAGES_CASES = [
         ["output_config.format.schema.properties.a.additionalProperties: must be false on every object"],
     ),
     # thinking
-    (ending(said("assistant", thought(signature="x"), text("a")), USER), ["messages[1].content[0].signature: not issued by this server for this thinking"]),
-    (ending(said("assistant", {"type": "thinking", "thinking": "t"}, text("a")), USER), ["messages[1].content[0].signature: required key is missing"]),
-    (ending(said("assistant", thought(thinking="other"), text("a")), USER), ["messages[1].content[0].signature: not issued by this server for this thinking"]),
-    (ending(said("assistant", {"type": "redacted_thinking", "data": "x"}, text("a")), USER), ["messages[1].content[0].data: not issued by this server"]),
+    (
+        ending(said("assistant", thought(signature="x"), text("a")), USER),
+        ["messages[1].content[0].signature: not issued by this server for this thinking"],
+    ),
+    (
+        ending(said("assistant", {"type": "thinking", "thinking": "t"}, text("a")), USER),
+        ["messages[1].content[0].signature: required key is missing"],
+    ),
+    (
+        ending(said("assistant", thought(thinking="other"), text("a")), USER),
+        ["messages[1].content[0].signature: not issued by this server for this thinking"],
+    ),
+    (
+        ending(said("assistant", {"type": "redacted_thinking", "data": "x"}, text("a")), USER),
+        ["messages[1].content[0].data: not issued by this server"],
+    ),
     # cache
     (
         lambda b: b.update(
@@ -180,7 +218,7 @@ MESSAGES_CASES = [
         ),
         ["cache_control: at most 4 in a request, found 5"],
     ),
-]  # fmt: skip
+]
 
 
 def items(*given: object):
@@ -200,7 +238,10 @@ def reasoning(**more: object) -> dict[str, object]:
 
 
 RESPONSES_CASES = [
-    (lambda b: b["input"][1].pop("call_id"), ["input[1].call_id: required key is missing", "input[3].call_id: no function_call 'a1' before this output"]),
+    (
+        lambda b: b["input"][1].pop("call_id"),
+        ["input[1].call_id: required key is missing", "input[3].call_id: no function_call 'a1' before this output"],
+    ),
     (lambda b: b["input"][1].update(arguments={}), ["input[1].arguments: must be a string, not an object"]),
     (lambda b: b["input"][3].update(output=3), ["input[3].output: must be a string or an array, not an integer"]),
     (lambda b: b["input"][3].update(is_error=True), ["input[3].is_error: unknown key"]),
@@ -220,8 +261,14 @@ RESPONSES_CASES = [
         items(function_call(), function_call(), output()),
         ["input[2].call_id: call id 'c' is used twice (first at input[1].call_id)"],
     ),
-    (items(function_call(""), output("")), ["input[1].call_id: must not be empty", "input[2].call_id: must not be empty"]),
-    (items(function_call("c" * 65), output("c" * 65)), [f"input[{i}].call_id: 65 characters are over the limit of 64" for i in (1, 2)]),
+    (
+        items(function_call(""), output("")),
+        ["input[1].call_id: must not be empty", "input[2].call_id: must not be empty"],
+    ),
+    (
+        items(function_call("c" * 65), output("c" * 65)),
+        [f"input[{i}].call_id: 65 characters are over the limit of 64" for i in (1, 2)],
+    ),
     # arguments and names
     (items(function_call(arguments="[1]"), output()), ["input[1].arguments: is JSON but no object: '[1]'"]),
     (items(function_call(arguments='{"a'), output()), ["input[1].arguments: is no JSON: '{\"a'"]),
@@ -233,27 +280,41 @@ RESPONSES_CASES = [
     # items
     (items(function_call(id="x1"), output()), ["input[1].id: 'x1' does not begin with 'fc_'"]),
     (items(function_call(id="fc_1"), output()), ["input[1].id: item 'fc_1' is not stored (store: false)"]),
-    (items({"type": "message", "role": "assistant", "content": ""}), ["input[1].content: an assistant message must not be empty"]),
+    (
+        items({"type": "message", "role": "assistant", "content": ""}),
+        ["input[1].content: an assistant message must not be empty"],
+    ),
     (items(reasoning()), ["input[1]: reasoning without its required following item"]),
     (items(reasoning(), USER), ["input[1]: reasoning without its required following item"]),
-    (items(reasoning(encrypted_content="x"), function_call(), output()), ["input[1].encrypted_content: not issued by this server"]),
+    (
+        items(reasoning(encrypted_content="x"), function_call(), output()),
+        ["input[1].encrypted_content: not issued by this server"],
+    ),
     (
         items({"type": "reasoning", "summary": []}, function_call(), output()),
         ["input[1].encrypted_content: required where store is false"],
     ),
-    (items({k: v for k, v in reasoning().items() if k != "summary"}, function_call(), output()), ["input[1].summary: required key is missing"]),
+    (
+        items({k: v for k, v in reasoning().items() if k != "summary"}, function_call(), output()),
+        ["input[1].summary: required key is missing"],
+    ),
     (
         items(reasoning(content=[{"type": "reasoning_text", "text": "x"}]), function_call(), output()),
         ["input[1].content: must be empty"],
     ),
     # tools
-    (lambda b: b.update(tools=[]), ["tool_choice: not allowed without tools", "parallel_tool_calls: not allowed without tools"]),
+    (
+        lambda b: b.update(tools=[]),
+        ["tool_choice: not allowed without tools", "parallel_tool_calls: not allowed without tools"],
+    ),
     (
         lambda b: b.update(tool_choice={"type": "function", "name": "nope"}),
         ["tool_choice.name: no tool 'nope' in tools (there are: grep)"],
     ),
     (
-        lambda b: b.update(tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "x"}]}),
+        lambda b: b.update(
+            tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "x"}]}
+        ),
         ["tool_choice.tools[0].name: no tool 'x' in tools (there are: grep)"],
     ),
     (
@@ -278,7 +339,7 @@ RESPONSES_CASES = [
             "text.format.schema.required: must name every property, 'a' is missing",
         ],
     ),
-]  # fmt: skip
+]
 
 
 def chat_ending(*messages: object):
@@ -304,7 +365,11 @@ CHAT_CASES = [
     (lambda b: b.update(tool_choice="any"), ["tool_choice: 'any' is not one of none, auto, required"]),
     (
         lambda b: b["tools"].append({"name": "x"}),
-        ["tools[1].function: required key is missing", "tools[1].type: required key is missing", "tools[1].name: unknown key"],
+        [
+            "tools[1].function: required key is missing",
+            "tools[1].type: required key is missing",
+            "tools[1].name: unknown key",
+        ],
     ),
     (
         lambda b: b.update(thinking={"type": "adaptive"}),
@@ -329,15 +394,27 @@ CHAT_CASES = [
         ],
     ),
     (chat_ending(answering("z")), ["messages[1].tool_call_id: no tool call 'z' in the assistant message before"]),
-    (chat_ending(calling("z"), answering("z"), answering("z")), ["messages[3].tool_call_id: tool call 'z' is answered already"]),
+    (
+        chat_ending(calling("z"), answering("z"), answering("z")),
+        ["messages[3].tool_call_id: tool call 'z' is answered already"],
+    ),
     (
         chat_ending(calling("z", "z"), answering("z")),
         ["messages[1].tool_calls[1].id: tool call id 'z' is used twice (first at messages[1].tool_calls[0].id)"],
     ),
     (chat_ending(calling(content="a")), ["messages[1].tool_calls: [] is too short"]),
-    (chat_ending({"role": "assistant", "content": None}), ["messages[1].content: an assistant message needs content or tool_calls"]),
-    (chat_ending(calling("z", arguments="3"), answering("z")), ["messages[1].tool_calls[0].function.arguments: is JSON but no object: '3'"]),
-    (chat_ending(calling("z", arguments=""), answering("z")), ["messages[1].tool_calls[0].function.arguments: is no JSON: ''"]),
+    (
+        chat_ending({"role": "assistant", "content": None}),
+        ["messages[1].content: an assistant message needs content or tool_calls"],
+    ),
+    (
+        chat_ending(calling("z", arguments="3"), answering("z")),
+        ["messages[1].tool_calls[0].function.arguments: is JSON but no object: '3'"],
+    ),
+    (
+        chat_ending(calling("z", arguments=""), answering("z")),
+        ["messages[1].tool_calls[0].function.arguments: is no JSON: ''"],
+    ),
     (
         chat_ending(calling("z", name="a/b"), answering("z")),
         ["messages[1].tool_calls[0].function.name: 'a/b' does not match ^[a-zA-Z0-9_-]{1,64}$"],
@@ -345,14 +422,20 @@ CHAT_CASES = [
     # tools and the rest
     (lambda b: (b.update(tools=[]), b.pop("tool_choice")), ["tools: [] is too short"]),
     (lambda b: b.pop("tools"), ["tool_choice: not allowed without tools"]),
-    (lambda b: b["tools"].append(CHAT_TOOL), ["tools[1].function.name: tool name 'grep' is used twice (first at tools[0].function.name)"]),
+    (
+        lambda b: b["tools"].append(CHAT_TOOL),
+        ["tools[1].function.name: tool name 'grep' is used twice (first at tools[0].function.name)"],
+    ),
     (
         lambda b: b.update(tool_choice={"type": "function", "function": {"name": "nope"}}),
         ["tool_choice.function.name: no tool 'nope' in tools (there are: grep)"],
     ),
-    (lambda b: b.update(max_tokens=1, max_completion_tokens=1), ["max_tokens: not together with max_completion_tokens"]),
+    (
+        lambda b: b.update(max_tokens=1, max_completion_tokens=1),
+        ["max_tokens: not together with max_completion_tokens"],
+    ),
     (lambda b: b.update(stream_options={"include_usage": True}), ["stream_options: only allowed where stream is true"]),
-]  # fmt: skip
+]
 
 CASES = [
     pytest.param(wire, change, problems, id=f"{wire}-{problems[0].replace(' ', '_')[:60]}")
