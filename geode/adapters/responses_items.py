@@ -62,9 +62,7 @@ class ItemRenderer:
 
     __slots__ = ("_encrypted", "_images", "_placeholder", "_source", "_store", "alias")
 
-    def __init__(
-        self, source: Source, *, store: bool, encrypted: bool, images: bool, placeholder: str | None
-    ) -> None:
+    def __init__(self, source: Source, *, store: bool, encrypted: bool, images: bool, placeholder: str | None) -> None:
         self._source = source
         self._store = store
         self._encrypted = encrypted

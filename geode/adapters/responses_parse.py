@@ -31,8 +31,6 @@ from geode.contract import (
 __all__ = ["ResponseReader", "parse_usage", "refine"]
 
 _BY_CODE = {
-    "server_error": ErrorKind.SERVER,
-    "internal_server_error": ErrorKind.SERVER,
     "vector_store_timeout": ErrorKind.SERVER,
     "bio_policy": ErrorKind.REFUSAL,
     "cyber_policy": ErrorKind.REFUSAL,
@@ -40,7 +38,9 @@ _BY_CODE = {
     "image_content_policy_violation": ErrorKind.REFUSAL,
 }
 """Codes of a failed response (the SDK's `ResponseError.code`, and one of the Codex backend's) that this wire alone
-has, or that say here what they do not say as an HTTP error."""
+has."""
+
+_SERVER_CODES = frozenset({"server_error", "internal_server_error", "api_error", "vector_store_timeout"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ResponseReader:
         failed = refine(
             from_body(None, {}, {"error": given or "the response failed"}, self.source.adapter, mask=self.mask)
         )
-        if failed.kind is ErrorKind.SERVER and failed.code and failed.code not in _BY_CODE:
+        if failed.kind is ErrorKind.SERVER and failed.code and failed.code not in _SERVER_CODES:
             failed.kind = ErrorKind.INVALID_REQUEST
         failed.partial = partial
         failed.details = dict(given) or None
@@ -111,7 +111,7 @@ class ResponseReader:
         # Some servers say "completed" of an answer that their limit cut: the token count tells.
         limit = payload.get("max_output_tokens")
         limit = limit if isinstance(limit, int) else self.limit
-        if not incomplete and limit and usage.known and usage.output_tokens >= limit:
+        if not incomplete and limit and usage.known and usage.output_tokens == limit:
             incomplete = not _ends_in_sound_call(output)
         items = [item for item in output if isinstance(item, Mapping)]
         content, refused = self._blocks(items, round, incomplete)

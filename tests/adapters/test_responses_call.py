@@ -281,7 +281,7 @@ async def test_the_time_limit_bounds_a_stream_as_a_whole() -> None:
     headers = {"content-type": "text/event-stream"}
     made = adapter(transport=Wire(lambda _: httpx2.Response(200, headers=headers, stream=body)), stream=True)
     with pytest.raises(AdapterError) as caught:
-        await made.call(request(timeout_s=0.05))
+        await made.call(request(timeout_s=0.5))
     assert caught.value.kind is ErrorKind.TIMEOUT
     assert caught.value.partial is not None
     assert caught.value.partial.text == "Hello "
