@@ -94,8 +94,7 @@ def _has(headers: Mapping[str, Any], name: str) -> bool:
 
 
 def _merge(headers: dict[str, Any], more: Mapping[str, str]) -> None:
-    """Adds headers, an equal name in whatever case taking the old one's place."""
+    """Adds headers. An equal name in other case keeps the spelling that is there, which is the one the SDK knows."""
     for name, value in more.items():
-        for given in [g for g in headers if g.lower() == name.lower()]:
-            del headers[given]
-        headers[name] = value
+        known = next((given for given in headers if given.lower() == name.lower()), name)
+        headers[known] = value

@@ -204,8 +204,8 @@ def test_response_schema_in_the_system_message(opts: dict[str, Any], format: Any
     system = sent["messages"][0]
     assert system["role"] == "system"
     assert system["content"] == (
-        "Be short.\n\nYour final answer must be one JSON value and nothing else: no prose, no code fence. It must match "
-        "this JSON Schema:\n" + json.dumps(SCHEMA, separators=(",", ":"))
+        "Be short.\n\nYour final answer must be one JSON value and nothing else: no prose, no code fence. It must "
+        "match this JSON Schema:\n" + json.dumps(SCHEMA, separators=(",", ":"))
     )
 
 

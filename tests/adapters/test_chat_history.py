@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -191,7 +192,7 @@ BATCHES = (
 
 def test_each_request_starts_with_the_bytes_of_the_one_before() -> None:
     arrays, made = grown(*BATCHES)
-    for before, after in zip(arrays, arrays[1:], strict=False):
+    for before, after in pairwise(arrays):
         assert after.startswith(before + b",")
     whole = [message for batch in BATCHES for message in batch]
     from_scratch = adapter().build(AdapterCallRequest(tuple(whole), system="s", tools=TOOLS))
