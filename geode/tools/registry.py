@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -98,9 +97,6 @@ class ToolRegistry:
                 where = "twice" if one.where == other.where else f"in {other.where} too"
                 faults.append(f"{one.where}: tool {one.spec.name!r}: the name is defined {where}")
 
-        own = ChainMap(
-            {RECALL_TOOL: recall_tool_result}, dict[str, Callable[..., Any]]() if builtin is None else builtin
-        )
         callables = _callables(places, faults)
         if need_handlers:
             faults += [
@@ -112,7 +108,7 @@ class ToolRegistry:
         for name, one in by_name.items():
             if name in absent:
                 continue
-            function = callables[name][0] if name in callables else own.get(name)
+            function = callables[name][0] if name in callables else (builtin or {}).get(name) or _OWN.get(name)
             source = "user" if name in callables or function is None else "builtin"
             if function is None and need_handlers:
                 faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, callables)}")
@@ -213,6 +209,9 @@ class ToolRegistry:
         alive = {id(tool) for tool in self._tools.values()}
         self._checks = {key: known for key, known in self._checks.items() if key in alive}
         self.version += 1
+
+
+_OWN: Mapping[str, Callable[..., Any]] = {RECALL_TOOL: recall_tool_result}
 
 
 def _callables(places: Iterable[Found], faults: list[str]) -> dict[str, tuple[Callable[..., Any], str]]:

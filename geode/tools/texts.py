@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from geode.contract import InputFault, Tier
 
 __all__ = [
+    "CANCELLED_ITSELF",
     "DISABLED",
     "INTERRUPTED",
     "NO_HANDLER",
     "OUT_OF_TIME",
+    "REWRITTEN",
+    "SILENT_ERROR",
     "alternative_result",
     "blocked",
-    "cancelled_itself",
     "denied_by_policy",
     "denied_by_user",
     "denied_no_terminal",
     "input_fault",
+    "internal",
     "null_byte",
     "offload_failed",
     "offloaded",
@@ -29,10 +32,13 @@ __all__ = [
     "violations",
 ]
 
+CANCELLED_ITSELF = "CancelledError: the tool's own work was cancelled."
 DISABLED = "Tools are disabled in this round: the call was not run. Answer in text."
 INTERRUPTED = "The call was interrupted before it came back: it has no result."
 NO_HANDLER = "This tool has no handler here: it can be described, not run."
 OUT_OF_TIME = "The time budget ended before this call came back: it was stopped and has no result."
+REWRITTEN = "An interceptor rewrote the arguments."
+SILENT_ERROR = "The tool failed and gave no message."
 
 _SHOWN_ARGUMENTS = 200
 _SHOWN_NAMES = 50
@@ -73,6 +79,10 @@ def _start(sent: str) -> str:
     return sent if len(sent) <= _SHOWN_ARGUMENTS else f"{sent[:_SHOWN_ARGUMENTS]}... ({len(sent)} characters in all)"
 
 
+def internal(error: BaseException) -> str:
+    return f"The call could not be handled: {type(error).__name__}: {error}"
+
+
 def unknown_tool(name: str, available: Sequence[str]) -> str:
     """Names the tools that there are, the nearest first where one is near."""
     if not available:
@@ -96,10 +106,6 @@ def null_byte(path: str) -> str:
 
 def timed_out(seconds: float) -> str:
     return f"The tool did not finish within {seconds:g} s and was stopped."
-
-
-def cancelled_itself() -> str:
-    return "CancelledError: the tool's own work was cancelled"
 
 
 def denied_by_policy(name: str, tier: Tier, rule: bool) -> str:

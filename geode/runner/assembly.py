@@ -1,0 +1,283 @@
+"""From settings to a loop: every part made once, in one place, and handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from geode.adapters.tool_choice import ToolChoiceError, parse
+from geode.config_errors import ConfigFault
+from geode.contract import AdapterCallRequest, Delta, History, Message, ToolChoice, Usage
+from geode.hooks import HookBus
+from geode.loop.agent_loop import AgentLoop
+from geode.loop.answering import Answering
+from geode.loop.answers import AnswerContract
+from geode.loop.context import ContextManager
+from geode.loop.guards import (
+    CostGuard,
+    OverthinkingGuard,
+    RoundsGuard,
+    SessionGuard,
+    TimeGuard,
+    TokenGuard,
+)
+from geode.loop.limits import CostCeiling, Deadline, RetryPolicy
+from geode.loop.llm import LlmCaller
+from geode.loop.policy import TurnPolicy
+from geode.loop.progress import ProgressWatch
+from geode.loop.state import RunState
+from geode.loop.switching import Backend, Switchboard
+from geode.runner.backends import Backends
+from geode.runner.notices import NoticeBoard
+from geode.runner.templates import compile_text
+from geode.runner.toolbox import Toolbox
+from geode.settings import Settings
+from geode.tokens import estimate_tokens
+
+__all__ = ["Budgets", "assemble", "read_schema", "resolve_tool_choice", "system_prompt"]
+
+_IMAGE_TOKENS = 6000
+"""Most tokens that one image costs on any of the wires (high-resolution images on Messages come to some 4,800)."""
+
+
+def resolve_tool_choice(settings: Settings, names: Sequence[str]) -> ToolChoice:
+    """The configured choice, checked against the toolset. Raises ConfigFault."""
+    given: Any = {"type": settings.tool_choice.type}
+    if settings.tool_choice.name is not None:
+        given["name"] = settings.tool_choice.name
+    try:
+        return parse(given, names)
+    except ToolChoiceError as error:
+        raise ConfigFault([str(error)]) from error
+
+
+def read_schema(settings: Settings) -> Mapping[str, Any] | None:
+    """The response schema: inline, or from the JSON or YAML file that the config names. Raises ConfigFault."""
+    given = settings.response.schema_
+    if isinstance(given, str):
+        import yaml
+
+        try:
+            given = yaml.safe_load(Path(given).expanduser().read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+            raise ConfigFault([f"response.schema: cannot read {settings.response.schema_!r}: {reason}"]) from error
+    if given is None:
+        return None
+    from jsonschema import SchemaError, validators
+
+    if not isinstance(given, dict):
+        raise ConfigFault([f"response.schema: given {type(given).__name__}, allowed: a JSON Schema object"])
+    try:
+        validators.validator_for(given, default=validators.Draft202012Validator).check_schema(given)
+    except SchemaError as error:
+        raise ConfigFault([f"response.schema: not a JSON Schema: {error.json_path}: {error.message[:200]}"]) from error
+    return given
+
+
+def system_prompt(settings: Settings, backend: Backend, toolbox: Toolbox, workspace: Path) -> str:
+    """The system prompt, filled in once: nothing in it changes from round to round."""
+    variables = {
+        "adapter": backend.adapter.name,
+        "model": backend.adapter.model,
+        "tools": list(toolbox.toolset.names()),
+        "workspace": str(workspace),
+    }
+    return compile_text("task.system", settings.task.system)(variables).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The budgets of a run: the config's, or a sub-agent's share of its parent's."""
+
+    max_rounds: int
+    time_budget_s: float
+    session_s: float
+    cost_budget: float
+    token_budget: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Budgets:
+        b = settings.budget
+        return cls(b.max_rounds, b.time_budget_s, b.session_s, b.cost_budget, b.token_budget)
+
+
+def assemble(
+    settings: Settings,
+    *,
+    backend: Backend,
+    backends: Backends,
+    toolbox: Toolbox,
+    workspace: Path,
+    history: History,
+    state: RunState,
+    bus: HookBus,
+    notices: NoticeBoard,
+    budgets: Budgets,
+    on_delta: Callable[[Delta], None] | None = None,
+    announcements: Callable[[], Sequence[str]] = tuple,
+    deferred: frozenset[str] = frozenset(),
+    specs: Callable[[], Any] | None = None,
+) -> AgentLoop:
+    """The loop of one run. Raises ConfigFault where a part cannot be made."""
+    b, notify = settings.budget, notices.post
+    choice = resolve_tool_choice(settings, toolbox.toolset.names())
+    schema = read_schema(settings)
+    system = system_prompt(settings, backend, toolbox, workspace)
+    board = Switchboard(backend, bus, backends.switch_rules(), budgets.cost_budget, open_backend=backends.switch)
+    deadline = Deadline(state, budgets.time_budget_s, budgets.session_s)
+    calls = LlmCaller(
+        board,
+        state,
+        bus,
+        deadline,
+        RetryPolicy(**settings.llm.model_dump()),
+        _ceiling(settings, budgets, board),
+        notify,
+        on_delta,
+    )
+    tools = specs or (toolbox.toolset.specs if backend.adapter.capabilities.tools else tuple)
+    request = AdapterCallRequest((), system, response_schema=schema, deferred=deferred)
+    overhead = _overhead(system, tools)
+    context = ContextManager(
+        history,
+        bus,
+        window=lambda: board.backend.window,
+        max_tokens=lambda: board.adapter.max_tokens,
+        overhead=overhead,
+        offload=toolbox.offload if settings.tools.result_tokens else None,
+        summarise=_summariser(settings, calls, request, history, tools, state),
+        warning=settings.context.warning,
+        critical=settings.context.critical,
+        keep_results=settings.context.keep_results,
+    )
+    o = b.overthinking
+    overthinking = OverthinkingGuard(
+        o.responses,
+        lambda: min(max(o.min_tokens, int(o.window_share * board.backend.window)), board.adapter.max_tokens),
+    )
+    cost_guard = CostGuard(budgets.cost_budget, b.cost_warning, bus)
+    policy = TurnPolicy(
+        bus,
+        deadline,
+        lambda: board.adapter.max_tokens,
+        choice,
+        settings.tool_choice.rounds == "all",
+        budgets.max_rounds,
+        budgets.cost_budget,
+        b.wrap_up_rounds,
+        b.wrap_up_s,
+        b.wrap_up_max_tokens,
+    )
+    r = settings.recovery
+    return AgentLoop(
+        history,
+        state,
+        bus,
+        calls,
+        toolbox.processor,
+        [
+            RoundsGuard(budgets.max_rounds),
+            TimeGuard(budgets.time_budget_s),
+            SessionGuard(budgets.session_s, b.handoff_s, bus),
+            cost_guard,
+            TokenGuard(budgets.token_budget, b.token_scope),
+            overthinking,
+        ],
+        policy,
+        context,
+        ProgressWatch(r.backpressure, r.repeats, r.cycle, r.convergence),
+        overthinking,
+        Answering(
+            history,
+            state,
+            bus,
+            AnswerContract(schema, settings.response.repair) if schema is not None else None,
+            settings.response.continuations,
+            notices.all,
+            cost_guard,
+        ),
+        request,
+        tools,
+        _additions(settings, state, policy, deadline, announcements),
+    )
+
+
+def _ceiling(settings: Settings, budgets: Budgets, board: Switchboard) -> CostCeiling | None:
+    if not settings.budget.cost_hard or not budgets.cost_budget:
+        return None
+
+    def cost(usage: Usage) -> float:
+        return board.cost(usage) or 0.0
+
+    return CostCeiling(budgets.cost_budget, settings.budget.cost_margin_tokens, _IMAGE_TOKENS, cost)
+
+
+def _overhead(system: str, tools: Callable[[], Any]) -> Callable[[], int]:
+    def overhead() -> int:
+        specs = (f"{s.name}{s.description}{dict(s.input_schema)}" for s in tools())
+        return estimate_tokens(system) + sum(estimate_tokens(text) for text in specs)
+
+    return overhead
+
+
+def _summariser(
+    settings: Settings,
+    calls: LlmCaller,
+    request: AdapterCallRequest,
+    history: History,
+    tools: Callable[[], Any],
+    state: RunState,
+) -> Any:
+    if not settings.context.summary.enabled:
+        return None
+    summary = settings.context.summary
+
+    async def summarise() -> str | None:
+        from dataclasses import replace
+
+        asked = replace(
+            request,
+            messages=(*history, Message.user(summary.prompt)),
+            tools=tools(),
+            tool_choice=ToolChoice("none"),
+            round=state.rounds + 1,
+            max_tokens=summary.max_tokens,
+            thinking=False,
+            response_schema=None,
+        )
+        return (await calls.call(asked, purpose="summary")).text or None
+
+    return summarise
+
+
+def _additions(
+    settings: Settings,
+    state: RunState,
+    policy: TurnPolicy,
+    deadline: Deadline,
+    announcements: Callable[[], Sequence[str]],
+) -> Callable[[], Sequence[str]]:
+    """What is appended to the newest message before a round: announcements, and the status where one is configured."""
+    if settings.task.status is None:
+        return announcements
+    render = compile_text("task.status", settings.task.status)
+
+    def variables() -> dict[str, Any]:
+        at, _ = deadline.at()
+        import time
+
+        return {
+            "round": state.rounds + 1,
+            "rounds_left": policy.max_rounds - state.rounds if policy.max_rounds else None,
+            "seconds_left": round(at - time.monotonic()) if at is not None else None,
+            "usd_left": round(policy.cost_budget - state.ledger.total, 6) if policy.cost_budget else None,
+            "tokens": state.usage.total_tokens,
+            "date": datetime.now(UTC).date().isoformat(),
+        }
+
+    render(variables())
+    return lambda: [*announcements(), render(variables()).strip()]

@@ -1,0 +1,243 @@
+"""Adapters of a run: credentials checked, loopback provider started, prices looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from geode.adapters import HTTP_WIRES, make_adapter
+from geode.adapters.credentials import CredentialError, Masker, Secrets, resolve
+from geode.adapters.options import AdapterOptions
+from geode.config_errors import ConfigFault, nearest
+from geode.contract import Adapter, Notice, NoticeSink, Usage
+from geode.data import script_path
+from geode.loop.switching import Backend, SwitchRule
+from geode.pricing import ModelRef, PriceBook, PriceOverride
+from geode.settings import Settings
+from geode.settings_adapter import AdapterSettings
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from geode.adapters.local import LocalServer
+    from geode.provider import LoopbackProvider
+    from geode.script import Script, ScriptPlayer
+
+__all__ = ["Backends", "adapter_options", "load_script"]
+
+DEFAULT_SCRIPT = "config-survey"
+"""The script that a rehearsal plays where none is named: the one of the built-in task."""
+
+
+def adapter_options(settings: AdapterSettings) -> AdapterOptions:
+    """The adapter's options from its settings: the same names, as plain data."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(AdapterOptions).validate_python(settings.model_dump())
+
+
+def load_script(name: str, where: str) -> Script:
+    """A script by name or path. Raises ConfigFault."""
+    from geode.script import Script, ScriptFormatError
+
+    try:
+        return Script.load(script_path(name))
+    except ScriptFormatError as error:
+        raise ConfigFault([f"{where}: {line}" for line in str(error).splitlines()]) from error
+
+
+class Backends:
+    """Opens the adapters that a run may use, and closes them.
+
+    transport: in place of the network, for printing requests; credentials are then placeholders.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        notify: NoticeSink,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._notify = notify
+        self._transport = transport
+        self._prices = PriceBook(
+            {name: PriceOverride(**price.model_dump()) for name, price in settings.pricing.overrides.items()},
+            settings.pricing.windows,
+        )
+        self._secrets: dict[str, Secrets] = {}
+        self._provider: LoopbackProvider | None = None
+        self._players: dict[str, ScriptPlayer] = {}
+        self._local: list[LocalServer] = []
+        self._opened: list[Adapter] = []
+        self.scripted = settings.provider.kind == "scripted" or settings.adapter.wire == "scripted"
+
+    @property
+    def masker(self) -> Masker:
+        """Takes the secrets of every adapter of this run out of texts."""
+        return Masker(*self._secrets.values())
+
+    async def open(self) -> Backend:
+        """The first backend. Raises ConfigFault with a line per missing credential, script or price."""
+        settings, faults = self._settings, []
+        for adapter in (settings.adapter, *self._switched().values()):
+            options = adapter_options(adapter)
+            try:
+                self._secrets[options.name] = self._secret(options)
+            except CredentialError as error:
+                faults.append(str(error))
+            faults += self._price_faults(options)
+        if faults:
+            raise ConfigFault(dict.fromkeys(faults))
+        if settings.provider.kind == "scripted" and self._transport is None:
+            await self._start_provider()
+        return await self._open(adapter_options(settings.adapter))
+
+    def switch_rules(self) -> tuple[SwitchRule, ...]:
+        """The run's rules; one that names no adapter keeps the run's own and changes its model."""
+        return tuple(
+            SwitchRule(
+                rule.adapter or self._settings.adapter.name,
+                rule.model,
+                rule.after_rounds,
+                rule.cost_share,
+                rule.on == "llm_error",
+            )
+            for rule in self._settings.switch.rules
+        )
+
+    def switch(self, name: str, model: str | None) -> Backend:
+        """Another backend in the middle of a run."""
+        settings = self._named(name)
+        options = adapter_options(settings)
+        return self._make(replace(options, model=model) if model else options)
+
+    async def aclose(self) -> None:
+        """Closes adapters, servers and children. Safe to call twice."""
+        for adapter in self._opened:
+            await adapter.aclose()
+        for server in self._local:
+            await server.aclose()
+        self._opened, self._local = [], []
+        if self._provider is not None:
+            await self._provider.aclose()
+            self._provider = None
+
+    def _named(self, name: str) -> AdapterSettings:
+        if name == self._settings.adapter.name:
+            return self._settings.adapter
+        return self._settings.adapters[name]
+
+    def _switched(self) -> dict[str, AdapterSettings]:
+        found = {}
+        for index, rule in enumerate(self._settings.switch.rules):
+            if rule.adapter and rule.adapter != self._settings.adapter.name:
+                if rule.adapter not in self._settings.adapters:
+                    names = self._settings.adapters
+                    raise ConfigFault(
+                        [
+                            f"switch.rules.{index}.adapter: unknown adapter {rule.adapter!r}{nearest(rule.adapter, names)}"
+                        ]
+                    )
+                found[rule.adapter] = self._settings.adapters[rule.adapter]
+        return found
+
+    def _secret(self, options: AdapterOptions) -> Secrets:
+        if self._transport is not None or self._settings.provider.kind == "scripted":
+            return Secrets("placeholder", "placeholder" if options.credential.kind == "codex_file" else None)
+        return resolve(options.credential, self._environ, options.name)
+
+    def _price_faults(self, options: AdapterOptions) -> list[str]:
+        settings = self._settings
+        if not settings.budget.cost_budget or settings.pricing.unknown == "free" or self._transport is not None:
+            return []
+        if options.wire in ("scripted", "replay") or options.local is not None:
+            if self._prices.overrides.get(options.model) is None:
+                return []
+        elif not self._prices.known(_ref(options)):
+            return [
+                f"budget.cost_budget: the price of {options.model!r} is unknown, allowed: a known model, "
+                f"pricing.overrides.{options.model}.input_mtok and .output_mtok (USD per million tokens), "
+                "or pricing.unknown=free"
+            ]
+        if settings.budget.cost_hard and (options.max_tokens_field is None or options.wire.endswith("-cli")):
+            return [f"budget.cost_hard: {options.name} takes no output limit, so its worst case has no bound"]
+        return []
+
+    async def _start_provider(self) -> None:
+        from geode.provider import LoopbackProvider
+
+        name = self._settings.provider.script or self._settings.adapter.script or DEFAULT_SCRIPT
+        script = load_script(name, "provider.script")
+        self._provider = LoopbackProvider(script, strict=self._settings.provider.strict)
+        await self._provider.start()
+        self._notify(Notice("scripted", "scripted, no model: the loopback provider answers", "provider=live"))
+
+    async def _open(self, options: AdapterOptions) -> Backend:
+        if options.local is not None and self._transport is None and self._provider is None:
+            from geode.adapters.local import LocalServer
+
+            server = LocalServer(options.local)
+            await server.start()
+            self._local.append(server)
+            options = replace(options, base_url=server.base_url(options.wire))
+        return self._make(options)
+
+    def _make(self, options: AdapterOptions) -> Backend:
+        wire_options = options
+        if self._provider is not None and options.wire in HTTP_WIRES:
+            wire_options = replace(options, base_url=self._provider.base_url(options.wire))
+        script = player = None
+        if options.wire == "scripted":
+            from geode.script import ScriptPlayer
+
+            script = load_script(options.script or DEFAULT_SCRIPT, "adapter.script")
+            player = self._players.setdefault(options.script or DEFAULT_SCRIPT, ScriptPlayer(script))
+            self._notify(Notice("scripted", f"scripted, no model: the script {script.name!r} answers", "adapter=NAME"))
+        adapter = make_adapter(
+            wire_options,
+            secrets=self._secrets.get(options.name, Secrets()),
+            notify=self._notify,
+            on_unsupported=self._settings.tool_choice.on_unsupported,
+            unsendable=self._settings.tools.unsendable,
+            transport=self._transport if options.wire in HTTP_WIRES else None,
+            script=script,
+            player=player,
+            environ=self._environ,
+        )
+        self._opened.append(adapter)
+        return Backend(adapter, self._window(options), self._cost_of(options))
+
+    def _window(self, options: AdapterOptions) -> int:
+        if options.capabilities.context_window:
+            return options.capabilities.context_window
+        if options.model in self._prices.windows or options.wire in HTTP_WIRES:
+            return self._prices.window(_ref(options))
+        return 0
+
+    def _cost_of(self, options: AdapterOptions) -> Any:
+        ref = _ref(options)
+        free = options.wire in ("scripted", "replay") or options.local is not None
+
+        def cost(usage: Usage) -> float | None:
+            if free and ref.model not in self._prices.overrides:
+                return 0.0
+            found = self._prices.cost(ref, usage)
+            if found is None:
+                self._notify(
+                    Notice(
+                        f"price:{ref.model}",
+                        f"the price of {ref.model} is unknown: its calls are counted as free",
+                        f"pricing.overrides.{ref.model}={{input_mtok: USD, output_mtok: USD}}",
+                    )
+                )
+            return found
+
+        return cost
+
+
+def _ref(options: AdapterOptions) -> ModelRef:
+    return ModelRef(options.model, options.base_url, options.price_as)

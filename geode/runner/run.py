@@ -1,0 +1,222 @@
+"""The life of a run: folder, journal, hooks, backend, tools; the loop; then the result, and everything closed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geode import __version__
+from geode.config_errors import ConfigFault
+from geode.contract import AdapterError, Delta, History, Message, Notice
+from geode.hooks import Event, HookBus, Payload, SessionStarted
+from geode.journal import Journal
+from geode.loop.agent_loop import AgentLoop
+from geode.loop.result import AgenticResult
+from geode.loop.state import RunState, SessionRecord
+from geode.runner.assembly import Budgets, assemble
+from geode.runner.backends import Backends
+from geode.runner.notices import NoticeBoard
+from geode.runner.sessions import default_session_dir, open_session
+from geode.runner.targets import load_target
+from geode.runner.toolbox import load_registry, open_toolbox
+from geode.runner.workspace import prepare_workspace
+from geode.settings import Settings
+from geode.tools.approval import ApprovalDesk, find_approver
+from geode.tools.terminal import Terminal
+
+if TYPE_CHECKING:
+    from geode.runner.resume import ResumePoint
+
+__all__ = ["run_settings"]
+
+Observer = Callable[[Payload], None]
+
+
+async def run_settings(
+    settings: Settings,
+    run_dir: Path,
+    *,
+    observers: Sequence[Observer] = (),
+    on_notice: Callable[[Notice], None] | None = None,
+    on_prompt: Callable[[bool], None] | None = None,
+    on_delta: Callable[[Delta], None] | None = None,
+    environ: Mapping[str, str] | None = None,
+    resume: ResumePoint | None = None,
+) -> AgenticResult:
+    """Runs one experiment in `run_dir` and leaves its journal and result there.
+
+    observers: quick functions that see every event at once. on_prompt: told when a question stands on the terminal.
+    resume: where an earlier run of this folder stopped. Ctrl-C (SIGINT), SIGTERM or a cancel of the calling task ends
+    the run `user_cancelled`. Raises ConfigFault before anything is run.
+    """
+    environ = os.environ if environ is None else environ
+    run_dir.mkdir(parents=True, exist_ok=True)
+    notices = NoticeBoard()
+    async with AsyncExitStack() as stack:
+        backends = Backends(settings, environ, notices.post)
+        stack.push_async_callback(backends.aclose)
+        registry = load_registry(settings)
+        backend = await backends.open()
+        bus = HookBus(timeout_s=settings.hooks.timeout_s, notify=notices.post)
+        _add_hooks(settings, bus)
+        workspace = prepare_workspace(settings.task, run_dir)
+        terminal = Terminal.find(on_prompt=on_prompt)
+        toolbox = open_toolbox(
+            settings,
+            registry,
+            run_dir=run_dir,
+            workspace=workspace,
+            bus=bus,
+            notify=notices.post,
+            desk=ApprovalDesk(find_approver(terminal)),
+            terminal=terminal,
+            services={},
+            environ=environ,
+        )
+        stack.callback(toolbox.processor.close)
+        history = History(resume.messages if resume is not None else ())
+        state = RunState(_session(settings, run_dir))
+        if resume is not None:
+            resume.restore(state)
+        loop = assemble(
+            settings,
+            backend=backend,
+            backends=backends,
+            toolbox=toolbox,
+            workspace=workspace,
+            history=history,
+            state=state,
+            bus=bus,
+            notices=notices,
+            budgets=Budgets.of(settings),
+            on_delta=on_delta,
+        )
+        _check_request(loop, settings)
+
+        journal = Journal(
+            run_dir / "journal.jsonl",
+            fsync=settings.journal.fsync,
+            mask=backends.masker.text,
+            notify=notices.post,
+            first=resume.next_number if resume is not None else 0,
+        )
+        stack.callback(journal.close)
+        run_id = resume.run_id if resume is not None else uuid.uuid4().hex[:12]
+        journal.header(
+            run_id=run_id,
+            session_id=state.session.id,
+            geode=__version__,
+            resumed=resume is not None,
+            workspace=str(workspace),
+            settings=settings.model_dump(mode="json", by_alias=True),
+        )
+        bus.inline(journal.observe)
+        history.watch(journal.watch)
+        notices.tell(journal.notice)
+        for observer in observers:
+            bus.inline(observer)
+        if on_notice is not None:
+            notices.tell(on_notice)
+        stack.push_async_callback(bus.aclose)
+        bus.emit(_started(settings, loop, run_id, scripted=backends.scripted))
+        with _Signals():
+            result = await loop.run(settings.task.prompt if resume is None else resume.text)
+        _write_result(run_dir / "result.json", result, backends.masker.text)
+    return result
+
+
+def _started(settings: Settings, loop: AgentLoop, run_id: str, *, scripted: bool) -> SessionStarted:
+    b, adapter = settings.budget, loop.calls.board.adapter
+    return SessionStarted(
+        run_id,
+        loop.state.session.id,
+        adapter.name,
+        adapter.model,
+        tuple(spec.name for spec in loop.tools()),
+        loop.request.system,
+        b.max_rounds,
+        b.time_budget_s,
+        b.cost_budget,
+        scripted,
+    )
+
+
+def _session(settings: Settings, run_dir: Path) -> SessionRecord:
+    if settings.session.id is None:
+        return SessionRecord(run_dir.name)
+    folder = Path(settings.session.dir).expanduser() if settings.session.dir else default_session_dir()
+    return open_session(settings.session.id, folder)
+
+
+def _add_hooks(settings: Settings, bus: HookBus) -> None:
+    faults: list[str] = []
+    for index, observer in enumerate(settings.hooks.observers):
+        try:
+            hook = load_target(f"hooks.observers.{index}", observer.model_dump(by_alias=True, exclude={"events"}))
+        except ConfigFault as fault:
+            faults += fault.lines
+        else:
+            bus.observe(hook, frozenset(Event(name) for name in observer.events) or None, observer.target)
+    for index, interceptor in enumerate(settings.hooks.interceptors):
+        try:
+            hook = load_target(f"hooks.interceptors.{index}", interceptor.model_dump(by_alias=True, exclude={"event"}))
+        except ConfigFault as fault:
+            faults += fault.lines
+        else:
+            bus.intercept_with(Event(interceptor.event), hook, interceptor.target)
+    if faults:
+        raise ConfigFault(faults)
+
+
+def _check_request(loop: AgentLoop, settings: Settings) -> None:
+    """Builds the first request before anything runs: what the adapter refuses to send is a fault of the config."""
+    request = replace(
+        loop.request,
+        messages=(Message.user(settings.task.prompt),),
+        tools=loop.tools(),
+        tool_choice=loop.policy.tool_choice,
+    )
+    try:
+        loop.calls.board.adapter.build(request)
+    except AdapterError as error:
+        raise ConfigFault([error.message]) from error
+
+
+class _Signals:
+    """While a run goes: the first SIGINT or SIGTERM cancels it, so that it ends in order; a second one is fatal."""
+
+    def __enter__(self) -> None:
+        self._installed: set[signal.Signals] = set()
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def cancel(number: signal.Signals) -> None:
+            loop.remove_signal_handler(number)
+            self._installed.discard(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread: the caller's business
+                loop.add_signal_handler(number, cancel, number)
+                self._installed.add(number)
+
+    def __exit__(self, *_exc: object) -> None:
+        for number in self._installed:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def _write_result(path: Path, result: AgenticResult, mask: Callable[[str], str]) -> None:
+    text = mask(json.dumps(result.to_dict(), ensure_ascii=False, indent=2, default=str))
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text + "\n")
+    os.replace(temporary, path)

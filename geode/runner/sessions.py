@@ -1,0 +1,74 @@
+"""Sessions that span runs: their elapsed time and cost, kept in one small file each."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from geode.config_errors import ConfigFault
+from geode.loop.state import SessionRecord
+
+__all__ = ["default_session_dir", "open_session"]
+
+
+def default_session_dir() -> Path:
+    """Where sessions are kept when `session.dir` is null: `geode/sessions` in the user's state folder."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "geode" / "sessions"
+
+
+def open_session(identifier: str, folder: Path) -> SessionRecord:
+    """The session's totals so far, with a way to keep them. Raises ConfigFault where its file cannot be used.
+
+    Runs of one session that overlap each add what they used: a save writes the difference since the last one.
+    """
+    path = folder / f"{identifier}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(path):
+            stored = _read(path)
+    except OSError as error:
+        raise ConfigFault([f"session.dir: cannot use {path}: {error.strerror}"]) from error
+    base = {"elapsed_s": stored["elapsed_s"], "cost": stored["cost"]}
+
+    def save(record: SessionRecord) -> None:
+        with _locked(path):
+            now = _read(path)
+            now["elapsed_s"] += record.elapsed_s - base["elapsed_s"]
+            now["cost"] += record.cost - base["cost"]
+            now["handed_off"] = now["handed_off"] or record.handed_off
+            _write(path, now)
+        base.update(elapsed_s=record.elapsed_s, cost=record.cost)
+
+    return SessionRecord(identifier, stored["elapsed_s"], stored["cost"], stored["handed_off"], save)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _read(path: Path) -> dict[str, Any]:
+    fresh = {"elapsed_s": 0.0, "cost": 0.0, "handed_off": False}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {key: type(value)(data[key]) for key, value in fresh.items()}
+    except FileNotFoundError:
+        return fresh
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigFault([f"session.id: {path} is not a session's file (remove it to start anew)"]) from error
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+    os.replace(temporary, path)

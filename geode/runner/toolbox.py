@@ -1,0 +1,183 @@
+"""The tools of a run, from its settings: registry, toolset, safety, offload store, processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from geode.config_errors import ConfigFault
+from geode.contract import NoticeSink, ToolResultBlock
+from geode.data import data_dir
+from geode.hooks import HookBus
+from geode.runner.targets import load_target
+from geode.settings import Settings
+from geode.tools.approval import ApprovalDesk
+from geode.tools.handlers import BUILTIN_HANDLERS
+from geode.tools.offload import OffloadStore, TokenGuard
+from geode.tools.processor import ProcessorOptions, ToolCallProcessor
+from geode.tools.recovery import RecoveryOptions
+from geode.tools.registry import ToolRegistry
+from geode.tools.safety import SafetyPolicy
+from geode.tools.terminal import Terminal
+from geode.tools.toolset import Toolset
+from geode.tools.types import ASKER, OFFLOAD_STORE, ToolConfigError, ToolEnvironment
+
+__all__ = ["TerminalAsker", "Toolbox", "load_registry"]
+
+DELEGATE_TOOL = "delegate_task"
+SEARCH_TOOL = "tool_search"
+
+_OFFLOAD_FROM_TOKENS = 200
+"""An older result shorter than this gains nothing by going to the store."""
+
+
+def load_registry(
+    settings: Settings, *, need_handlers: bool = True, more: Mapping[str, Any] | None = None
+) -> ToolRegistry:
+    """The registry that the config describes. Raises ConfigFault with all faults. `more`: further built-in handlers."""
+    tools = settings.tools
+    handlers = {
+        name: load_target(f"tools.handlers.{name}", reference)
+        for name, reference in (tools.handlers.items() if need_handlers else ())
+    }
+    try:
+        return ToolRegistry.load(
+            [data_dir() / "tools" / "definitions.json", *(Path(p).expanduser() for p in tools.definitions)],
+            builtin=_Handlers(more or {}),
+            absent=_absent(more or {}),
+            handlers=handlers,
+            folders=[Path(p).expanduser() for p in tools.folders] if need_handlers else [],
+            retier=tools.retier,
+            timeouts=tools.timeouts,
+            need_handlers=need_handlers,
+            more_to_come=bool(settings.mcp.servers),
+        )
+    except ToolConfigError as error:
+        raise ConfigFault(error.faults) from error
+
+
+class _Handlers(Mapping[str, Callable[..., Any]]):
+    """The built-in handlers and those of this run, still looked up only when needed."""
+
+    def __init__(self, more: Mapping[str, Callable[..., Any]]) -> None:
+        self._more = more
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self._more[name] if name in self._more else BUILTIN_HANDLERS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self._more), **dict.fromkeys(BUILTIN_HANDLERS)})
+
+    def __len__(self) -> int:
+        return len(set(self._more) | set(BUILTIN_HANDLERS))
+
+
+def _absent(more: Mapping[str, Any]) -> tuple[str, ...]:
+    """Defined tools that this run has no use for: they come with sub-agents and with client-side tool search."""
+    return tuple(name for name in (DELEGATE_TOOL, SEARCH_TOOL) if name not in more)
+
+
+class TerminalAsker:
+    """Asks a question at the terminal for `ask_user`."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    async def ask(self, question: str) -> str | None:
+        """The answer, None where the terminal is gone or nothing was typed."""
+        from geode.tools.terminal import visible
+
+        try:
+            async with self._terminal.dialogue() as dialogue:
+                await dialogue.write("\n".join(visible(line) for line in question.splitlines()) + "\n")
+                answer = await dialogue.ask("> ")
+        except OSError:
+            return None
+        return answer.strip() or None if answer is not None else None
+
+
+@dataclass(slots=True)
+class Toolbox:
+    """What a run needs of the tools. `none` is a run whose backend takes no tools."""
+
+    registry: ToolRegistry
+    toolset: Toolset
+    processor: ToolCallProcessor
+    store: OffloadStore
+
+    def offload(self, result: ToolResultBlock) -> ToolResultBlock | None:
+        """An older result, shortened with a ref_id; None where it is short, or was shortened before."""
+        from dataclasses import replace
+
+        from geode.tokens import estimate_tokens
+
+        text = result.text
+        if "ref_id" in text[:400] or estimate_tokens(text) <= _OFFLOAD_FROM_TOKENS:
+            return None
+        content, offloaded = TokenGuard(self.store, _OFFLOAD_FROM_TOKENS, lambda _n: None).apply(result.content)
+        return replace(result, content=content) if offloaded is not None else None
+
+
+def open_toolbox(
+    settings: Settings,
+    registry: ToolRegistry,
+    *,
+    run_dir: Path,
+    workspace: Path,
+    bus: HookBus,
+    notify: NoticeSink,
+    desk: ApprovalDesk,
+    terminal: Terminal | None,
+    services: Mapping[str, Any],
+    environ: Mapping[str, str],
+    include: tuple[str, ...] | None = None,
+    exclude: tuple[str, ...] | None = None,
+    origin: str = "",
+) -> Toolbox:
+    """The toolbox of one run (or sub-agent: `include`, `exclude` of its toolset)."""
+    tools = settings.tools
+    toolset = registry.select(
+        settings.toolset.include if include is None else include,
+        settings.toolset.exclude if exclude is None else exclude,
+        recall=tools.result_tokens > 0,
+    )
+    try:
+        toolset.check()
+        safety = SafetyPolicy.from_config(
+            settings.safety.tiers.model_dump(), [rule.model_dump() for rule in settings.safety.rules]
+        )
+    except ToolConfigError as error:
+        raise ConfigFault(error.faults) from error
+    store = OffloadStore(run_dir / "offload", max_bytes=tools.offload_bytes, read_tokens=tools.result_tokens or 5000)
+    everything = {OFFLOAD_STORE: store, **services}
+    if terminal is not None:
+        everything[ASKER] = TerminalAsker(terminal)
+    environment = ToolEnvironment(
+        workspace,
+        notify,
+        environ,
+        {"sandbox": settings.safety.sandbox.model_dump(), "web": settings.safety.web.model_dump()},
+        everything,
+    )
+    r = settings.recovery
+    processor = ToolCallProcessor(
+        toolset,
+        safety,
+        bus,
+        desk,
+        store,
+        environment=environment,
+        options=ProcessorOptions(tools.timeout_s, tools.max_parallel, tools.result_tokens),
+        recovery=RecoveryOptions(
+            tool_failures=r.tool_failures,
+            retry=r.retry,
+            retry_delay_s=r.retry_delay_s,
+            alternative=r.alternative,
+            structured_error=r.structured_error,
+            alternatives=r.alternatives,
+        ),
+        origin=origin,
+    )
+    return Toolbox(registry, toolset, processor, store)
