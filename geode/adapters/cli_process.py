@@ -14,11 +14,12 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from geode.contract import AdapterError, ErrorKind
 
@@ -39,6 +40,9 @@ MAX_STDERR = 16 * 1024
 
 GRACE_S = 1.0
 """Seconds between asking the group to end and ending it."""
+
+POLL_S = 0.01
+"""Seconds between looks at whether the process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class CliRunner:
         self.provider = provider
         self._environ = environ
         self._install = install
-        self._running: set[asyncio.subprocess.Process] = set()
+        self._running: set[_Child] = set()
 
     def env(self, command: Command) -> dict[str, str]:
         """The whole environment of the child."""
@@ -117,66 +121,136 @@ class CliRunner:
         program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
         if program is None:
             raise self._error(f"no program '{argv[0]}' on PATH: {self._install}, or set adapter.command to its path")
-        pipe = asyncio.subprocess.PIPE
         try:
-            process = await asyncio.create_subprocess_exec(
-                program, *argv[1:], stdin=pipe, stdout=pipe, stderr=pipe, cwd=work, env=env, start_new_session=True
+            child = _Child(
+                subprocess.Popen(
+                    [program, *argv[1:]],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=work,
+                    env=env,
+                    bufsize=0,
+                    start_new_session=True,
+                )
             )
         except (OSError, ValueError) as error:
             raise self._error(f"'{argv[0]}' cannot be started: {error}") from None
-        self._running.add(process)
+        self._running.add(child)
         output = _Output(on_line)
         pumps = [
-            asyncio.create_task(_feed(process, command.stdin.encode("utf-8", "replace"))),
-            asyncio.create_task(output.read_stdout(process)),
-            asyncio.create_task(output.read_stderr(process)),
+            asyncio.create_task(_feed(child, command.stdin.encode("utf-8", "replace"))),
+            asyncio.create_task(output.read_stdout(child)),
+            asyncio.create_task(output.read_stderr(child)),
         ]
         try:
             async with asyncio.timeout(timeout_s if timeout_s > 0 else None):
-                while process.returncode is None and not output.too_much:
-                    await asyncio.wait(pumps, timeout=0.02)
-                    if all(p.done() for p in pumps) and process.returncode is None:
-                        await asyncio.sleep(0.01)
+                while not child.exited and not output.too_much:
+                    await asyncio.wait(pumps, timeout=POLL_S)
+                    if all(p.done() for p in pumps):
+                        await asyncio.sleep(POLL_S)
         except TimeoutError:
             text = f"no answer within {timeout_s:g} s, so it was ended"
             raise self._error(f"{text}{_quoted(output.stderr)}", ErrorKind.TIMEOUT) from None
         finally:
-            await self._end(process, pumps, asked=process.returncode is not None)
+            await self._end(child, pumps)
         if output.too_much:
             raise self._error(f"more than {MAX_STDOUT} bytes of output")
-        return Finished(output.stdout, output.stderr, process.returncode if process.returncode is not None else -9)
+        return Finished(output.stdout, output.stderr, child.status)
 
-    async def _end(self, process: asyncio.subprocess.Process, pumps: list[asyncio.Task[None]], asked: bool) -> None:
+    async def _end(self, child: _Child, pumps: list[asyncio.Task[None]]) -> None:
         """Ends the group, whoever is left in it, and the pumps."""
         try:
-            if not asked:
-                _signal_group(process.pid, signal.SIGTERM)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(GRACE_S):
-                        while process.returncode is None:
-                            await asyncio.sleep(0.01)
+            if not child.exited:
+                child.signal(signal.SIGTERM)
+                await _until(lambda: child.exited)
         finally:
             # A leader that is gone may have left children: they hold its output open and would live on.
-            _signal_group(process.pid, signal.SIGKILL)
+            child.signal(signal.SIGKILL)
             try:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(GRACE_S):
-                        while process.returncode is None or not all(p.done() for p in pumps):
-                            await asyncio.sleep(0.005)
+                await _until(lambda: child.exited and all(p.done() for p in pumps))
             finally:
                 for pump in pumps:
                     pump.cancel()
-                if isinstance(transport := getattr(process, "_transport", None), asyncio.SubprocessTransport):
-                    transport.close()
-                self._running.discard(process)
+                child.close()
+                self._running.discard(child)
 
     async def aclose(self) -> None:
         """Ends what is still running."""
-        for process in list(self._running):
-            _signal_group(process.pid, signal.SIGKILL)
+        for child in list(self._running):
+            child.signal(signal.SIGKILL)
 
     def _error(self, message: str, kind: ErrorKind = ErrorKind.PROCESS) -> AdapterError:
         return AdapterError(kind, message, provider=self.provider)
+
+
+class _Child:
+    """A process that leads a group. It is reaped last, so that the group's number cannot go to another before.
+
+    asyncio's own child watching starts a thread per child and, where none can be started, leaves the child running.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    @property
+    def exited(self) -> bool:
+        if self.process.returncode is not None:
+            return True
+        if not hasattr(os, "waitid"):
+            return self.process.poll() is not None
+        try:
+            return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    @property
+    def status(self) -> int:
+        status = self.process.returncode
+        return -signal.SIGKILL if status is None else status
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def close(self) -> None:
+        self.process.poll()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+async def _until(done: Callable[[], bool]) -> None:
+    """Waits for `done`, but not for ever."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            while not done():
+                await asyncio.sleep(0.005)
+
+
+async def _ready(pipe: IO[bytes], *, write: bool = False) -> None:
+    """Until the pipe can be read from (written to)."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
+    add(pipe.fileno(), lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        remove(pipe.fileno())
+
+
+async def _chunks(pipe: IO[bytes] | None) -> AsyncIterator[bytes]:
+    assert pipe is not None
+    os.set_blocking(pipe.fileno(), False)
+    while True:
+        await _ready(pipe)
+        with contextlib.suppress(BlockingIOError):
+            chunk = os.read(pipe.fileno(), 65536)
+            if not chunk:
+                return
+            yield chunk
 
 
 class _Output:
@@ -195,40 +269,42 @@ class _Output:
     def stderr(self) -> str:
         return self._err.decode("utf-8", "replace").strip()
 
-    async def read_stdout(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while chunk := await process.stdout.read(65536):
+    async def read_stdout(self, child: _Child) -> None:
+        async for chunk in _chunks(child.process.stdout):
             if len(self._out) + len(chunk) > MAX_STDOUT:
                 self.too_much = True
                 return
             self._out += chunk
-            if self.on_line is None:
-                continue
-            while (end := self._out.find(b"\n", self._seen)) >= 0:
-                line = self._out[self._seen : end].decode("utf-8", "replace")
-                self._seen = end + 1
-                self.on_line(line)
+            self._tell()
 
-    async def read_stderr(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None
-        while chunk := await process.stderr.read(65536):
+    def _tell(self) -> None:
+        if self.on_line is None:
+            return
+        while (end := self._out.find(b"\n", self._seen)) >= 0:
+            line = self._out[self._seen : end].decode("utf-8", "replace")
+            self._seen = end + 1
+            self.on_line(line)
+
+    async def read_stderr(self, child: _Child) -> None:
+        async for chunk in _chunks(child.process.stderr):
             self._err += chunk
             del self._err[:-MAX_STDERR]
 
 
-async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input to the end
-        process.stdin.write(data)
-        await process.stdin.drain()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.close()
-        await process.stdin.wait_closed()
-
-
-def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+async def _feed(child: _Child, data: bytes) -> None:
+    pipe = child.process.stdin
+    assert pipe is not None
+    os.set_blocking(pipe.fileno(), False)
+    rest = memoryview(data)
+    try:
+        while rest:
+            await _ready(pipe, write=True)
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[os.write(pipe.fileno(), rest[:65536]) :]
+    except (BrokenPipeError, ConnectionResetError):
+        return  # it need not read its input to the end
+    finally:
+        pipe.close()
 
 
 def events(stdout: str) -> Iterator[dict[str, Any] | str]:

@@ -17,7 +17,9 @@ def binary(name: str) -> str:
         path = Path(folder, "node_modules", ".bin", name)
         if folder and path.exists():
             return str(path)
-    pytest.skip(f"{name} is not in GEODE_TEST_CLIS or .ci/node: npm install --prefix .ci/node @anthropic-ai/claude-code @openai/codex")
+    pytest.skip(
+        f"no {name} in GEODE_TEST_CLIS, .ci/node: npm install --prefix .ci/node @anthropic-ai/claude-code @openai/codex"
+    )
 
 
 def left_behind(command: str) -> list[str]:

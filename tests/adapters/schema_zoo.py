@@ -9,7 +9,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-NODE = {"type": "object", "properties": {"v": {"type": "string"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}
+NODE = {
+    "type": "object",
+    "properties": {"v": {"type": "string"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+}
 
 
 def doubling(depth: int) -> dict[str, Any]:
@@ -63,13 +66,21 @@ REAL: dict[str, Any] = {
                     "additionalProperties": False,
                 },
             },
-            "dryRun": {"type": "boolean", "default": False, "description": "Preview changes using git-style diff format"},
+            "dryRun": {
+                "type": "boolean",
+                "default": False,
+                "description": "Preview changes using git-style diff format",
+            },
         },
         "required": ["path", "edits"],
         "additionalProperties": False,
         "$schema": "http://json-schema.org/draft-07/schema#",
     },
-    "no arguments (zod 4)": {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": {}},
+    "no arguments (zod 4)": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {},
+    },
     "no arguments (python sdk)": {"properties": {}, "title": "pingArguments", "type": "object"},
     "bare object": {"type": "object"},
     "empty": {},
@@ -103,8 +114,16 @@ REAL: dict[str, Any] = {
     },
     "discriminated union (pydantic)": {
         "$defs": {
-            "Cat": {"properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind"], "type": "object"},
-            "Dog": {"properties": {"kind": {"const": "dog"}, "tricks": {"type": "array"}}, "required": ["kind"], "type": "object"},
+            "Cat": {
+                "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
+                "required": ["kind"],
+                "type": "object",
+            },
+            "Dog": {
+                "properties": {"kind": {"const": "dog"}, "tricks": {"type": "array"}},
+                "required": ["kind"],
+                "type": "object",
+            },
         },
         "discriminator": {"mapping": {"cat": "#/$defs/Cat", "dog": "#/$defs/Dog"}, "propertyName": "kind"},
         "oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}],
@@ -123,9 +142,24 @@ REAL: dict[str, Any] = {
     "one of three (zod union)": {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "anyOf": [
-            {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False},
-            {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": False},
-            {"type": "object", "properties": {"all": {"const": True}}, "required": ["all"], "additionalProperties": False},
+            {
+                "type": "object",
+                "properties": {"id": {"type": "string"}},
+                "required": ["id"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {"name": {"type": "string"}},
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {"all": {"const": True}},
+                "required": ["all"],
+                "additionalProperties": False,
+            },
         ],
     },
     "at least one of": {
@@ -145,13 +179,23 @@ REAL: dict[str, Any] = {
     },
     "intersection (zod)": {
         "allOf": [
-            {"type": "object", "properties": {"owner": {"type": "string"}, "repo": {"type": "string"}}, "required": ["owner", "repo"]},
-            {"type": "object", "properties": {"page": {"type": "number"}, "perPage": {"type": "number", "maximum": 100}}},
+            {
+                "type": "object",
+                "properties": {"owner": {"type": "string"}, "repo": {"type": "string"}},
+                "required": ["owner", "repo"],
+            },
+            {
+                "type": "object",
+                "properties": {"page": {"type": "number"}, "perPage": {"type": "number", "maximum": 100}},
+            },
         ],
         "$schema": "http://json-schema.org/draft-07/schema#",
     },
     "string or object": {
-        "anyOf": [{"type": "string"}, {"type": "object", "properties": {"hours": {"type": "integer"}}, "required": ["hours"]}]
+        "anyOf": [
+            {"type": "string"},
+            {"type": "object", "properties": {"hours": {"type": "integer"}}, "required": ["hours"]},
+        ]
     },
     "string root": {"type": "string", "minLength": 1},
     "array root": {"type": "array", "items": {"type": "integer"}},
@@ -174,21 +218,35 @@ REAL: dict[str, Any] = {
         "required": ["Account Number", "$top"],
     },
     "names that clash": {"type": "object", "properties": {"a b": {}, "a_b": {}, "a/b": {}, "a.b": {}, "": {}}},
-    "array without items": {"type": "object", "properties": {"ids": {"type": "array"}, "m": {"type": ["array", "string"]}}},
+    "array without items": {
+        "type": "object",
+        "properties": {"ids": {"type": "array"}, "m": {"type": ["array", "string"]}},
+    },
     "tuple (pydantic)": {
         "type": "object",
         "properties": {
             "size": {
                 "anyOf": [
-                    {"maxItems": 2, "minItems": 2, "prefixItems": [{"type": "number"}, {"type": "number"}], "type": "array"},
+                    {
+                        "maxItems": 2,
+                        "minItems": 2,
+                        "prefixItems": [{"type": "number"}, {"type": "number"}],
+                        "type": "array",
+                    },
                     {"type": "null"},
                 ]
             }
         },
     },
-    "free-form map": {"type": "object", "properties": {"env": {"type": "object", "additionalProperties": {"type": "string"}}}},
+    "free-form map": {
+        "type": "object",
+        "properties": {"env": {"type": "object", "additionalProperties": {"type": "string"}}},
+    },
     "pattern map": {"type": "object", "patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False},
-    "property named type": {"type": "object", "properties": {"type": {"type": "string"}, "required": {"type": "boolean"}, "$ref": {"type": "string"}}},
+    "property named type": {
+        "type": "object",
+        "properties": {"type": {"type": "string"}, "required": {"type": "boolean"}, "$ref": {"type": "string"}},
+    },
     "deep but fine": nested(40),
     "open in a closed frame": {
         "type": "object",
@@ -234,14 +292,24 @@ BROKEN: dict[str, Any] = {
     "text": "string",
     "list": [{"type": "object"}],
     "nothing": False,
-    "python types": {"type": "dict", "properties": {"a": {"type": "str"}, "b": {"type": "List[int]"}, "c": {"type": "Any"}}},
+    "python types": {
+        "type": "dict",
+        "properties": {"a": {"type": "str"}, "b": {"type": "List[int]"}, "c": {"type": "Any"}},
+    },
     "python classes": {"type": dict, "properties": {"a": {"type": str}, "b": {"type": float}, "c": {"type": object}}},
     "python enum": {"type": "object", "properties": {"c": {"enum": list(Colour), "default": Colour.RED}}},
-    "typescript types": {"type": "Record<string, unknown>", "properties": {"a": {"type": "string[]"}, "b": {"type": "undefined"}}},
+    "typescript types": {
+        "type": "Record<string, unknown>",
+        "properties": {"a": {"type": "string[]"}, "b": {"type": "undefined"}},
+    },
     "nan": {"type": "object", "properties": {"n": {"minimum": math.nan, "maximum": math.inf, "enum": [1, math.nan]}}},
     "dates": {"type": "object", "properties": {"d": {"type": "string", "default": datetime.date(2026, 1, 1)}}},
-    "keys": {1: "x", None: "y", True: "z", "type": "object", "properties": {1: {"type": "integer"}, None: {}}},
-    "null bytes": {"type": "object", "description": "a\x00b", "properties": {"a\x00": {"type": "string", "enum": ["\x00"]}}},
+    "keys": {1: "x", None: "y", False: "z", "type": "object", "properties": {1: {"type": "integer"}, None: {}}},
+    "null bytes": {
+        "type": "object",
+        "description": "a\x00b",
+        "properties": {"a\x00": {"type": "string", "enum": ["\x00"]}},
+    },
     "surrogates": {"type": "object", "properties": {"s": {"description": "\ud800", "type": "string"}}},
     "itself": cyclic(),
     "too deep": nested(500),
@@ -251,12 +319,22 @@ BROKEN: dict[str, Any] = {
     "loop below": {"type": "object", "properties": {"x": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}},
     "reference to nothing": {"type": "object", "properties": {"x": {"$ref": "#/$defs/Gone"}, "y": {"$ref": 3}}},
     "reference outside": {"type": "object", "properties": {"x": {"$ref": "https://example.com/s.json#/A"}}},
-    "broken pointer": {"type": "object", "properties": {"x": {"$ref": "Model"}}, "definitions": {"Model": {"type": "integer"}}},
-    "required flags": {"type": "object", "properties": {"a": {"type": "string", "required": True}, "b": {"required": False}}},
+    "broken pointer": {
+        "type": "object",
+        "properties": {"x": {"$ref": "Model"}},
+        "definitions": {"Model": {"type": "integer"}},
+    },
+    "required flags": {
+        "type": "object",
+        "properties": {"a": {"type": "string", "required": True}, "b": {"required": False}},
+    },
     "required text": {"type": "object", "properties": {"a": {}}, "required": "a"},
     "list of properties": {"type": "object", "properties": [{"name": "a", "type": "string"}]},
     "words for schemas": {"type": "object", "properties": {"a": "string", "b": "the path to read", "c": None, "d": 4}},
-    "old tuple": {"type": "object", "properties": {"t": {"type": "array", "items": [{"type": "string"}], "additionalItems": False}}},
+    "old tuple": {
+        "type": "object",
+        "properties": {"t": {"type": "array", "items": [{"type": "string"}], "additionalItems": False}},
+    },
     "old limits": {"type": "object", "properties": {"n": {"minimum": 0, "exclusiveMinimum": True, "divisibleBy": 2}}},
     "old dependencies": {"type": "object", "dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
     "empty enum": {"type": "object", "properties": {"e": {"enum": []}}},
@@ -346,7 +424,8 @@ def valid_schemas(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
 
 JUNK: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, math.nan, math.inf, "", "dict", "x\x00", "\udc00", [], {}, [1], ["a", "a"], {"a": 1},
-    {"type": "object"}, {"$ref": "#"}, {"$ref": "#/$defs/x"}, object(), int, b"x", (1, 2), {3, 4}, [None], {1: 2}, 10**400,
+    {"type": "object"}, {"$ref": "#"}, {"$ref": "#/$defs/x"}, object(), int, b"x", (1, 2), {3, 4}, [None], {1: 2},
+    10**400,
     Colour.RED, [{"name": "n", "type": "int"}], {"type": ["string", "dict", None]}, {"anyOf": [True, "str"]},
 )  # fmt: skip
 KEYWORDS = (
@@ -381,7 +460,24 @@ def hostile_schemas(count: int, seed: int = 2) -> Iterator[Any]:
         yield make(0)
 
 
-VALUES: tuple[Any, ...] = ("x", "y", "z", "", 0, 3, -2, 1.5, True, None, [], ["x"], [1], {}, {"a": "x"}, {"kind": "x", "b": 1})
+VALUES: tuple[Any, ...] = (
+    "x",
+    "y",
+    "z",
+    "",
+    0,
+    3,
+    -2,
+    1.5,
+    True,
+    None,
+    [],
+    ["x"],
+    [1],
+    {},
+    {"a": "x"},
+    {"kind": "x", "b": 1},
+)
 
 
 def instances(count: int, seed: int) -> list[dict[str, Any]]:

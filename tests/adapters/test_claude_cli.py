@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_binaries import binary, left_behind
 
 from geode.adapters.claude_cli import ClaudeCliAdapter
 from geode.adapters.credentials import Secrets
@@ -33,13 +34,14 @@ from geode.contract import (
     ToolUseBlock,
     Usage,
 )
-from cli_binaries import binary, left_behind
 
 ASK = AdapterCallRequest(messages=[Message.user("What is up? 日本")], system="You are terse.")
 TOOL = ToolSpec("grep", "Search", {"type": "object"})
 
 
-def adapter(notices: list[Notice] | None = None, environ: dict[str, str] | None = None, **options: Any) -> ClaudeCliAdapter:
+def adapter(
+    notices: list[Notice] | None = None, environ: dict[str, str] | None = None, **options: Any
+) -> ClaudeCliAdapter:
     given = {"name": "claude-cli", "wire": "claude-cli", "model": "claude-x", "timeout_s": 60.0, **options}
     sink = [] if notices is None else notices
     path = {"PATH": os.environ["PATH"]}
@@ -125,7 +127,8 @@ def test_history_is_told_in_words() -> None:
     assert text == (
         "The conversation so far:\n\n"
         "User:\nCount the files.\n\n"
-        'Assistant:\n[reasoning] I should look.\nLet me see.\n[tool call] list_files {"path": "."}\n[tool call] read {"p": 1}\n\n'
+        'Assistant:\n[reasoning] I should look.\nLet me see.\n[tool call] list_files {"path": "."}\n'
+        '[tool call] read {"p": 1}\n\n'
         "User:\n[tool result] list_files: a b\n[an image, image/png, that cannot be shown here]\n"
         "[tool error] read: no such file\nGo on.\n\n"
         "Write the assistant's next message. Give its text only.\n\n"
@@ -161,7 +164,9 @@ async def test_tools_are_left_out_and_said(tmp_path: Path, tools: Any, choice: T
 
 
 def test_answer() -> None:
-    read = adapter().parse(output({"type": "system", "subtype": "ui_invalidate"}, "node: a warning", assistant("hello"), result()))
+    read = adapter().parse(
+        output({"type": "system", "subtype": "ui_invalidate"}, "node: a warning", assistant("hello"), result())
+    )
     assert read == AdapterCallResult(
         content=(TextBlock("hello"),),
         stop_reason=StopReason.END_TURN,
@@ -224,7 +229,13 @@ def test_output_limit_is_an_answer() -> None:
 )
 def test_error_banner(status: int | None, text: str, kind: ErrorKind) -> None:
     """The subtype says success all the same."""
-    error = failing(output(assistant(text, "<synthetic>", error="unknown"), result(text, is_error=True, api_error_status=status), status=1))
+    error = failing(
+        output(
+            assistant(text, "<synthetic>", error="unknown"),
+            result(text, is_error=True, api_error_status=status),
+            status=1,
+        )
+    )
     assert (error.kind, error.status, error.message) == (kind, status, text)
 
 
@@ -247,7 +258,11 @@ def test_exit_status_after_an_answer() -> None:
         (output('{"type": "res'), ErrorKind.BAD_RESPONSE, 'a line of its output is no JSON: {"type": "res'),
         (output('{"type": "res', result()), ErrorKind.BAD_RESPONSE, 'a line of its output is no JSON: {"type": "res'),
         (output("Hello!"), ErrorKind.BAD_RESPONSE, "claude-cli ended with exit status 0 and no answer: Hello!"),
-        (output(status=1, stderr="unknown option"), ErrorKind.PROCESS, "claude-cli ended with exit status 1: unknown option"),
+        (
+            output(status=1, stderr="unknown option"),
+            ErrorKind.PROCESS,
+            "claude-cli ended with exit status 1: unknown option",
+        ),
         (output("Invalid API key", status=1), ErrorKind.AUTH, "claude-cli ended with exit status 1: Invalid API key"),
         (output(assistant("half"), status=-9), ErrorKind.PROCESS, "claude-cli was ended by SIGKILL"),
         (output(assistant("half"), status=-15), ErrorKind.PROCESS, "claude-cli was ended by SIGTERM"),
@@ -260,7 +275,11 @@ def test_no_answer(payload: dict[str, Any], kind: ErrorKind, message: str) -> No
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, "text"])
 def test_odd_values_do_not_crash(odd: Any) -> None:
-    events = [{"type": odd}, {"type": "assistant", "message": odd}, {"type": "result", "result": odd, "usage": odd, "total_cost_usd": odd}]
+    events = [
+        {"type": odd},
+        {"type": "assistant", "message": odd},
+        {"type": "result", "result": odd, "usage": odd, "total_cost_usd": odd},
+    ]
     read = adapter().parse(output(*events))
     assert read.text == ("text" if odd == "text" else "")
     assert read.usage.known is isinstance(odd, dict)
@@ -283,7 +302,9 @@ def fake_claude(folder: Path, payload: dict[str, Any], before: str = "") -> str:
 
 
 async def test_call_streams_text(tmp_path: Path) -> None:
-    fake = fake_claude(tmp_path, output(assistant("hel"), assistant("lo"), assistant("no", "<synthetic>"), result(is_error=False)))
+    fake = fake_claude(
+        tmp_path, output(assistant("hel"), assistant("lo"), assistant("no", "<synthetic>"), result(is_error=False))
+    )
     deltas: list[Delta] = []
     with pytest.raises(AdapterError):
         await adapter(command=fake).call(AdapterCallRequest([Message.user("x")], on_delta=deltas.append))
@@ -328,8 +349,8 @@ async def test_real_answer_and_errors(tmp_path: Path) -> None:
         {
             "turns": [
                 {"text": "Fine, thanks.", "usage": {"input": 11, "output": 7}},
-                {"fault": {"status": 429}},
-                {"fault": {"status": 401}},
+                {"fault": {"kind": "http", "status": 429}},
+                {"fault": {"kind": "http", "status": 401}},
             ]
         }
     )

@@ -1,4 +1,4 @@
-"""Running a command line: what it sees, how it ends, and that nothing is left behind. Small fake programs play the CLI."""
+"""Running a command line: what it sees, how it ends, and that nothing is left. Small fake programs play it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from geode.adapters.cli_process import BASE_ENV, CliRunner, Command, events, fai
 from geode.contract import AdapterError, ErrorKind
 
 PATH = {"PATH": os.environ["PATH"]}
+FILES = {"note.txt": "né"}
 
 
 def program(folder: Path, body: str) -> str:
@@ -64,7 +65,7 @@ async def test_input_output_environment_and_files(tmp_path: Path) -> None:
         "sys.exit(3)",
     )
     environ = {**PATH, "HOME": "/h", "KEPT": "k", "OTHER_SECRET": "o", "OPENAI_API_KEY": "sk"}
-    command = Command((fake, "-x", "{note.txt}"), "héllo\n" * 20000, {"SET": "1"}, ("KEPT", "MISSING"), {"note.txt": "né"})
+    command = Command((fake, "-x", "{note.txt}"), "héllo\n" * 20000, {"SET": "1"}, ("KEPT", "MISSING"), FILES)
     done = await runner(environ).run(command, 20)
     (seen,) = [e for e in events(done.stdout) if isinstance(e, dict)]
     assert done.status == 3

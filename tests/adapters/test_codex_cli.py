@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_binaries import binary, left_behind
 
 from geode.adapters.codex_cli import CodexCliAdapter
 from geode.adapters.credentials import Secrets
@@ -27,7 +29,6 @@ from geode.contract import (
     ToolSpec,
     Usage,
 )
-from cli_binaries import binary, left_behind
 
 ASK = AdapterCallRequest(messages=[Message.user("What is up?")], system="You are terse.")
 WARNING = {"type": "item.completed", "item": {"type": "error", "message": "Model metadata for `gpt-x` not found."}}
@@ -81,7 +82,7 @@ def test_describe() -> None:
         "--ignore-user-config",
     ]  # fmt: skip
     assert argv[-3:] == ["--color", "never", "-"]
-    settings = [b for a, b in zip(argv, argv[1:], strict=False) if a == "-c"]
+    settings = [b for a, b in pairwise(argv) if a == "-c"]
     assert settings[0] == 'model_instructions_file="{system-prompt.txt}"'
     assert {"features.shell_tool=false", "features.unbounded_connection_retries=false"} <= set(settings)
     assert not any("model_provider" in s for s in settings)
@@ -236,8 +237,8 @@ async def test_real_answer_and_errors(tmp_path: Path) -> None:
     command = binary("codex")
     turns = [
         {"text": "Fine, thanks.", "usage": {"input": 11, "output": 7}},
-        {"fault": {"status": 429}},
-        {"fault": {"status": 401}},
+        {"fault": {"kind": "http", "status": 429}},
+        {"fault": {"kind": "http", "status": 401}},
     ]
     async with LoopbackProvider(Script.load({"turns": turns}), strict=False) as provider:
         own = adapter(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from schema_zoo import REAL, doubling, nested
 
 from geode.adapters.schemas import (
     Sendable,
@@ -21,7 +22,6 @@ from geode.adapters.schemas import (
     undo,
     undo_text,
 )
-from schema_zoo import REAL, doubling, nested
 
 EMPTY = {"type": "object", "properties": {}}
 ALL = (for_messages, for_responses, for_chat)
@@ -180,7 +180,7 @@ def test_type_words_of_other_languages() -> None:
         "properties.a: the type 'str' became 'string'",
         "properties.b: the type 'List[int]' became 'array'",
         "properties.c: the type 'any' became no type (anything)",
-        "properties.d: \"blob\" is no type and was left out",
+        'properties.d: "blob" is no type and was left out',
     )
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from schema_zoo import BROKEN, REAL, fitting, hostile_schemas, instances, valid_schemas
 
 from geode.adapters import schemas
 from geode.adapters.schemas import Sendable, Unsendable
-from schema_zoo import BROKEN, REAL, fitting, hostile_schemas, instances, valid_schemas
 
 Converter = Callable[[Any], Sendable | Unsendable]
 TOOLS: dict[str, Converter] = {
