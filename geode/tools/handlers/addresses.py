@@ -19,6 +19,7 @@ _NOT_GLOBAL = tuple(
     ipaddress.ip_network(net)
     for net in ("100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "192.88.99.0/24", "fec0::/10", "2001::/32", "::/96")
 )
+_METADATA = ("169.254.169.254", "100.100.100.200", "fd00:ec2::254")
 _LOCAL_NAMES = ("localhost", "*.localhost", "*.local", "*.internal", "*.localdomain", "*.home.arpa")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -64,28 +65,42 @@ async def resolve(url: str, policy: WebPolicy) -> Target:
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     if not addresses:
         raise ToolError(f"{host} has no address")
-    if not policy.allow_private:
-        for address in addresses:
-            if not is_public(address):
-                raise ToolError(f"{host} is at {address}, which is not a public address: refused")
+    for address in addresses:
+        if is_metadata(address):
+            raise ToolError(f"{host} is at {address}, where machines hand out credentials: refused")
+        if not policy.allow_private and not is_public(address):
+            raise ToolError(f"{host} is at {address}, which is not a public address: refused")
     return Target(scheme, host, port, addresses[0])
+
+
+def is_metadata(text: str) -> bool:
+    """Link-local and the clouds' metadata addresses: refused even where private addresses are allowed."""
+    address = _inner(text)
+    return address is None or address.is_link_local or str(address) in _METADATA
 
 
 def is_public(text: str) -> bool:
     """False for loopback, private, link-local, shared, multicast, reserved and metadata addresses, however written."""
+    address = _inner(text)
+    if address is None:
+        return False
+    if any(address.version == net.version and address in net for net in _NOT_GLOBAL):
+        return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def _inner(text: str) -> Address | None:
+    """The address, or the IPv4 address that an IPv6 one carries (mapped, 6to4, NAT64)."""
     try:
         address: Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return False
+        return None
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and any(address in net for net in _NAT64):
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-    if any(address.version == net.version and address in net for net in _NOT_GLOBAL):
-        return False
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+        return inner or address
+    return address
 
 
 def _parts(url: str) -> tuple[str, str, int]:

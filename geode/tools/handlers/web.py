@@ -155,8 +155,15 @@ def _decoded(response: _Response) -> str:
 
 
 def _pretty(text: str) -> str:
-    """JSON with line breaks, so that it can be paged; left as it is where it cannot be read or is nested too deep."""
+    """JSON with line breaks, so that it can be paged; left as it is where that would make it much larger."""
+    parts: list[str] = []
+    room = 4 * len(text) + 1000
     try:
-        return json.dumps(json.loads(text), indent=1, ensure_ascii=False)
+        for part in json.JSONEncoder(indent=1, ensure_ascii=False).iterencode(json.loads(text)):
+            parts.append(part)
+            room -= len(part)
+            if room < 0:
+                return text
     except (ValueError, RecursionError):
         return text
+    return "".join(parts)
