@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,27 @@ def geode(tmp_path: Path) -> RunGeode:
         return Ran(done.returncode, done.stdout, done.stderr, tmp_path)
 
     return run
+
+
+HEAVY = ("clis", "node", "local", "otel", "joblib", "bwrap", "slow")
+"""Marks of tests that need something that `pip install '.[test]'` does not bring, or that take long."""
+
+IN_CI = os.environ.get("GEODE_TEST_HEAVY") == "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.get_closest_marker(name) for name in HEAVY):
+            item.add_marker("heavy")
+        if item.get_closest_marker("slow") and not IN_CI:
+            item.add_marker(pytest.mark.skip(reason="slow: GEODE_TEST_HEAVY=1 runs it"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where everything heavy was installed, a heavy test that skips has not been run: that is a failure."""
+    report = yield
+    if IN_CI and report.skipped and item.get_closest_marker("heavy") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"skipped where it must run: {reason}"
+    return report
