@@ -8,7 +8,6 @@ afterwards, so that no project file of the caller's folder gets into the prompt.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -16,11 +15,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from geode.adapters.cli_child import MAX_STDOUT, POLL_S, Child, Output, feed, until
 from geode.contract import AdapterError, ErrorKind
 
 __all__ = ["BASE_ENV", "CliRunner", "Command", "Finished", "events", "failure_text", "secret_values"]
@@ -31,18 +31,6 @@ BASE_ENV = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
 """Variables that every CLI may see: where it is, whose login it uses, how it reaches the network."""
-
-MAX_STDOUT = 64 * 1024 * 1024
-"""Most bytes of output that are read; beyond it the run is an error."""
-
-MAX_STDERR = 16 * 1024
-"""Bytes of the end of stderr that are kept."""
-
-GRACE_S = 1.0
-"""Seconds between asking the group to end and ending it."""
-
-POLL_S = 0.01
-"""Seconds between looks at whether the process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +74,7 @@ class CliRunner:
         self.provider = provider
         self._environ = environ
         self._install = install
-        self._running: set[_Child] = set()
+        self._running: set[Child] = set()
 
     def env(self, command: Command) -> dict[str, str]:
         """The whole environment of the child."""
@@ -122,7 +110,7 @@ class CliRunner:
         if program is None:
             raise self._error(f"no program '{argv[0]}' on PATH: {self._install}, or set adapter.command to its path")
         try:
-            child = _Child(
+            child = Child(
                 subprocess.Popen(
                     [program, *argv[1:]],
                     stdin=subprocess.PIPE,
@@ -137,9 +125,9 @@ class CliRunner:
         except (OSError, ValueError) as error:
             raise self._error(f"'{argv[0]}' cannot be started: {error}") from None
         self._running.add(child)
-        output = _Output(on_line)
+        output = Output(on_line)
         pumps = [
-            asyncio.create_task(_feed(child, command.stdin.encode("utf-8", "replace"))),
+            asyncio.create_task(feed(child, command.stdin.encode("utf-8", "replace"))),
             asyncio.create_task(output.read_stdout(child)),
             asyncio.create_task(output.read_stderr(child)),
         ]
@@ -158,17 +146,17 @@ class CliRunner:
             raise self._error(f"more than {MAX_STDOUT} bytes of output")
         return Finished(output.stdout, output.stderr, child.status)
 
-    async def _end(self, child: _Child, pumps: list[asyncio.Task[None]]) -> None:
+    async def _end(self, child: Child, pumps: list[asyncio.Task[None]]) -> None:
         """Ends the group, whoever is left in it, and the pumps."""
         try:
             if not child.exited:
                 child.signal(signal.SIGTERM)
-                await _until(lambda: child.exited)
+                await until(lambda: child.exited)
         finally:
             # A leader that is gone may have left children: they hold its output open and would live on.
             child.signal(signal.SIGKILL)
             try:
-                await _until(lambda: child.exited and all(p.done() for p in pumps))
+                await until(lambda: child.exited and all(p.done() for p in pumps))
             finally:
                 for pump in pumps:
                     pump.cancel()
@@ -182,129 +170,6 @@ class CliRunner:
 
     def _error(self, message: str, kind: ErrorKind = ErrorKind.PROCESS) -> AdapterError:
         return AdapterError(kind, message, provider=self.provider)
-
-
-class _Child:
-    """A process that leads a group. It is reaped last, so that the group's number cannot go to another before.
-
-    asyncio's own child watching starts a thread per child and, where none can be started, leaves the child running.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-
-    @property
-    def exited(self) -> bool:
-        if self.process.returncode is not None:
-            return True
-        if not hasattr(os, "waitid"):
-            return self.process.poll() is not None
-        try:
-            return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:
-            return True
-
-    @property
-    def status(self) -> int:
-        status = self.process.returncode
-        return -signal.SIGKILL if status is None else status
-
-    def signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
-
-    def close(self) -> None:
-        self.process.poll()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-
-async def _until(done: Callable[[], bool]) -> None:
-    """Waits for `done`, but not for ever."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_S):
-            while not done():
-                await asyncio.sleep(0.005)
-
-
-async def _ready(pipe: IO[bytes], *, write: bool = False) -> None:
-    """Until the pipe can be read from (written to)."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
-    add(pipe.fileno(), lambda: None if ready.done() else ready.set_result(None))
-    try:
-        await ready
-    finally:
-        remove(pipe.fileno())
-
-
-async def _chunks(pipe: IO[bytes] | None) -> AsyncIterator[bytes]:
-    assert pipe is not None
-    os.set_blocking(pipe.fileno(), False)
-    while True:
-        await _ready(pipe)
-        with contextlib.suppress(BlockingIOError):
-            chunk = os.read(pipe.fileno(), 65536)
-            if not chunk:
-                return
-            yield chunk
-
-
-class _Output:
-    def __init__(self, on_line: Callable[[str], None] | None) -> None:
-        self.on_line = on_line
-        self.too_much = False
-        self._out = bytearray()
-        self._seen = 0
-        self._err = bytearray()
-
-    @property
-    def stdout(self) -> str:
-        return self._out.decode("utf-8", "replace")
-
-    @property
-    def stderr(self) -> str:
-        return self._err.decode("utf-8", "replace").strip()
-
-    async def read_stdout(self, child: _Child) -> None:
-        async for chunk in _chunks(child.process.stdout):
-            if len(self._out) + len(chunk) > MAX_STDOUT:
-                self.too_much = True
-                return
-            self._out += chunk
-            self._tell()
-
-    def _tell(self) -> None:
-        if self.on_line is None:
-            return
-        while (end := self._out.find(b"\n", self._seen)) >= 0:
-            line = self._out[self._seen : end].decode("utf-8", "replace")
-            self._seen = end + 1
-            self.on_line(line)
-
-    async def read_stderr(self, child: _Child) -> None:
-        async for chunk in _chunks(child.process.stderr):
-            self._err += chunk
-            del self._err[:-MAX_STDERR]
-
-
-async def _feed(child: _Child, data: bytes) -> None:
-    pipe = child.process.stdin
-    assert pipe is not None
-    os.set_blocking(pipe.fileno(), False)
-    rest = memoryview(data)
-    try:
-        while rest:
-            await _ready(pipe, write=True)
-            with contextlib.suppress(BlockingIOError):
-                rest = rest[os.write(pipe.fileno(), rest[:65536]) :]
-    except (BrokenPipeError, ConnectionResetError):
-        return  # it need not read its input to the end
-    finally:
-        pipe.close()
 
 
 def events(stdout: str) -> Iterator[dict[str, Any] | str]:
