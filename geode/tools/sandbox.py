@@ -161,6 +161,7 @@ async def run_command(
     assert process.stdout is not None
     assert process.stderr is not None
     pumps = [asyncio.create_task(stdout.fill(process.stdout)), asyncio.create_task(stderr.fill(process.stderr))]
+    over = _readable(status_r)
     timed_out = False
     try:
         with contextlib.suppress(ConnectionError):
@@ -168,13 +169,14 @@ async def run_command(
             await process.stdin.drain()
         try:
             async with asyncio.timeout(_least(timeout_s, options.timeout_s)):
-                await process.wait()
+                await asyncio.shield(over)
         except TimeoutError:
             timed_out = True
     finally:
-        await _end(process, mark)
-        await _drained(pumps)
-        status = _status(status_r)
+        try:
+            status = await _end(process, over, status_r, mark)
+        finally:
+            await _drained(pumps)
     if status is None:
         ended: Literal["exit", "timeout", "processes", "lost"] = "timeout" if timed_out else "lost"
         return CommandResult(None, stdout, stderr, ended, sandboxed=bool(prefix))
@@ -241,23 +243,44 @@ def _least(*limits: float | None) -> float | None:
     return min(given) if given else None
 
 
-async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
-    """Tells the supervisor to end everything and waits for it; a supervisor that does not answer is killed."""
+def _readable(descriptor: int) -> asyncio.Future[None]:
+    """Done when the descriptor has data or was closed at its other end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        loop.remove_reader(descriptor)
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(descriptor, ready)
+    return future
+
+
+async def _end(
+    process: asyncio.subprocess.Process, over: asyncio.Future[None], status_fd: int, mark: str
+) -> dict[str, Any] | None:
+    """Tells the supervisor to end everything and reads what it has to say; one that does not answer is killed."""
     assert process.stdin is not None
     process.stdin.close()
-    if process.returncode is None:
-        try:
-            async with asyncio.timeout(_END_S):
-                await process.wait()
-        except (TimeoutError, asyncio.CancelledError) as error:
+    status = None
+    try:
+        async with asyncio.timeout(_END_S):
+            await asyncio.shield(over)
+        status = _status(status_fd)
+    except TimeoutError:
+        pass
+    finally:
+        asyncio.get_running_loop().remove_reader(status_fd)
+        os.close(status_fd)
+        if status is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             _kill_marked(mark)
-            if isinstance(error, asyncio.CancelledError):
-                raise
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
             await process.wait()
-    if process.returncode != 0:
-        _kill_marked(mark)
+    return status
 
 
 def _kill_marked(mark: str) -> None:
@@ -281,12 +304,6 @@ async def _drained(pumps: list[asyncio.Task[None]]) -> None:
 
 
 def _status(descriptor: int) -> dict[str, Any] | None:
-    os.set_blocking(descriptor, False)
-    try:
-        data = os.read(descriptor, 1 << 16)
-    except BlockingIOError:
-        return None
-    finally:
-        os.close(descriptor)
+    data = os.read(descriptor, 1 << 16)
     status: dict[str, Any] | None = json.loads(data) if data else None
     return status

@@ -132,7 +132,15 @@ class Page(HTMLParser):
         self._out[start:] = [f"{lead}[{label}]({target}){trail}"]
 
     def _break(self, lines: int) -> None:
-        self._out.append("\n" * lines)
+        """At least this many line ends before what follows; spaces between blocks are dropped."""
+        while self._out and not self._out[-1].strip(" "):
+            self._out.pop()
+        last = self._out[-1] if self._out else "\n\n"
+        there = len(last) - len(last.rstrip("\n"))
+        if there < lines:
+            self._out.append("\n" * (lines - there) if there == 0 or self._pre else "\n" * lines)
+            if there and not self._pre:
+                self._out[-2] = last.rstrip("\n")
 
 
 def read_html(text: str, base: str, seconds: float = 5.0) -> Page:
