@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from geode.adapters.cli_prompt import check_text_only
 from geode.adapters.tool_choice import ToolChoiceError, parse
 from geode.config_errors import ConfigFault
-from geode.contract import AdapterCallRequest, Delta, History, Message, ToolChoice, Usage
+from geode.contract import AdapterCallRequest, AdapterError, Delta, History, Message, ToolChoice, Usage
 from geode.hooks import HookBus
 from geode.loop.agent_loop import AgentLoop
 from geode.loop.answering import Answering
@@ -37,7 +38,7 @@ from geode.runner.toolbox import Toolbox
 from geode.settings import Settings
 from geode.tokens import estimate_tokens
 
-__all__ = ["Budgets", "assemble", "read_schema", "resolve_tool_choice", "system_prompt"]
+__all__ = ["Budgets", "assemble", "check_request", "read_schema", "resolve_tool_choice", "system_prompt"]
 
 _IMAGE_TOKENS = 6000
 """Most tokens that one image costs on any of the wires (high-resolution images on Messages come to some 4,800)."""
@@ -121,8 +122,12 @@ def assemble(
     announcements: Callable[[], Sequence[str]] = tuple,
     deferred: frozenset[str] = frozenset(),
     specs: Callable[[], Any] | None = None,
+    frozen: Mapping[str, Any] | None = None,
 ) -> AgentLoop:
-    """The loop of one run. Raises ConfigFault where a part cannot be made."""
+    """The loop of one run. Raises ConfigFault where a part cannot be made.
+
+    frozen: values of `task.status` in place of those that a clock gives.
+    """
     b, notify = settings.budget, notices.post
     choice = resolve_tool_choice(settings, toolbox.toolset.names())
     schema = read_schema(settings)
@@ -140,6 +145,8 @@ def assemble(
         on_delta,
     )
     tools = specs or (toolbox.toolset.specs if backend.adapter.capabilities.tools else tuple)
+    if not backend.adapter.capabilities.tools:
+        _say_text_only(settings, backend, toolbox, choice, notices)
     request = AdapterCallRequest((), system, response_schema=schema, deferred=deferred)
     overhead = _overhead(system, tools)
     context = ContextManager(
@@ -202,8 +209,33 @@ def assemble(
         ),
         request,
         tools,
-        _additions(settings, state, policy, deadline, announcements),
+        _additions(settings, state, policy, deadline, announcements, frozen or {}),
     )
+
+
+def _say_text_only(
+    settings: Settings, backend: Backend, toolbox: Toolbox, choice: ToolChoice, notices: NoticeBoard
+) -> None:
+    """A backend that takes no tools goes on without them, or is a fault (`adapter.on_tools`)."""
+    asked = AdapterCallRequest((), tools=toolbox.toolset.specs(), tool_choice=choice)
+    try:
+        check_text_only(asked, backend.adapter.name, settings.adapter.on_tools, notices.post)
+    except AdapterError as error:
+        raise ConfigFault([f"adapter.on_tools: {error.message}"]) from error
+
+
+def check_request(loop: AgentLoop, settings: Settings) -> None:
+    """Builds the first request before anything runs: what the adapter refuses to send is a fault of the config."""
+    request = replace(
+        loop.request,
+        messages=(Message.user(settings.task.prompt),),
+        tools=loop.tools(),
+        tool_choice=loop.policy.tool_choice,
+    )
+    try:
+        loop.calls.board.adapter.build(request)
+    except AdapterError as error:
+        raise ConfigFault([error.message]) from error
 
 
 def _ceiling(settings: Settings, budgets: Budgets, board: Switchboard) -> CostCeiling | None:
@@ -237,8 +269,6 @@ def _summariser(
     summary = settings.context.summary
 
     async def summarise() -> str | None:
-        from dataclasses import replace
-
         asked = replace(
             request,
             messages=(*history, Message.user(summary.prompt)),
@@ -260,6 +290,7 @@ def _additions(
     policy: TurnPolicy,
     deadline: Deadline,
     announcements: Callable[[], Sequence[str]],
+    frozen: Mapping[str, Any],
 ) -> Callable[[], Sequence[str]]:
     """What is appended to the newest message before a round: announcements, and the status where one is configured."""
     if settings.task.status is None:
@@ -277,6 +308,7 @@ def _additions(
             "usd_left": round(policy.cost_budget - state.ledger.total, 6) if policy.cost_budget else None,
             "tokens": state.usage.total_tokens,
             "date": datetime.now(UTC).date().isoformat(),
+            **frozen,
         }
 
     render(variables())

@@ -10,19 +10,18 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geode import __version__
 from geode.config_errors import ConfigFault
-from geode.contract import AdapterError, Delta, History, Message, Notice
+from geode.contract import Delta, History, Notice
 from geode.hooks import Event, HookBus, Payload, SessionStarted
 from geode.journal import Journal
 from geode.loop.agent_loop import AgentLoop
 from geode.loop.result import AgenticResult
 from geode.loop.state import RunState, SessionRecord
-from geode.runner.assembly import Budgets, assemble
+from geode.runner.assembly import Budgets, assemble, check_request
 from geode.runner.backends import Backends
 from geode.runner.notices import NoticeBoard
 from geode.runner.sessions import default_session_dir, open_session
@@ -36,7 +35,7 @@ from geode.tools.terminal import Terminal
 if TYPE_CHECKING:
     from geode.runner.resume import ResumePoint
 
-__all__ = ["run_settings"]
+__all__ = ["add_hooks", "run_settings"]
 
 Observer = Callable[[Payload], None]
 
@@ -67,7 +66,7 @@ async def run_settings(
         registry = load_registry(settings)
         backend = await backends.open()
         bus = HookBus(timeout_s=settings.hooks.timeout_s, notify=notices.post)
-        _add_hooks(settings, bus)
+        add_hooks(settings, bus)
         workspace = prepare_workspace(settings.task, run_dir)
         terminal = Terminal.find(on_prompt=on_prompt)
         toolbox = open_toolbox(
@@ -100,7 +99,7 @@ async def run_settings(
             budgets=Budgets.of(settings),
             on_delta=on_delta,
         )
-        _check_request(loop, settings)
+        check_request(loop, settings)
 
         journal = Journal(
             run_dir / "journal.jsonl",
@@ -157,9 +156,10 @@ def _session(settings: Settings, run_dir: Path) -> SessionRecord:
     return open_session(settings.session.id, folder)
 
 
-def _add_hooks(settings: Settings, bus: HookBus) -> None:
+def add_hooks(settings: Settings, bus: HookBus, *, observers: bool = True) -> None:
+    """Loads the config's hooks into the bus; without `observers`, only what may change a run. Raises ConfigFault."""
     faults: list[str] = []
-    for index, observer in enumerate(settings.hooks.observers):
+    for index, observer in enumerate(settings.hooks.observers if observers else ()):
         try:
             hook = load_target(f"hooks.observers.{index}", observer.model_dump(by_alias=True, exclude={"events"}))
         except ConfigFault as fault:
@@ -175,20 +175,6 @@ def _add_hooks(settings: Settings, bus: HookBus) -> None:
             bus.intercept_with(Event(interceptor.event), hook, interceptor.target)
     if faults:
         raise ConfigFault(faults)
-
-
-def _check_request(loop: AgentLoop, settings: Settings) -> None:
-    """Builds the first request before anything runs: what the adapter refuses to send is a fault of the config."""
-    request = replace(
-        loop.request,
-        messages=(Message.user(settings.task.prompt),),
-        tools=loop.tools(),
-        tool_choice=loop.policy.tool_choice,
-    )
-    try:
-        loop.calls.board.adapter.build(request)
-    except AdapterError as error:
-        raise ConfigFault([error.message]) from error
 
 
 class _Signals:
