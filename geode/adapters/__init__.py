@@ -74,7 +74,7 @@ def make_adapter(
     if options.wire == "claude-cli":
         from geode.adapters.claude_cli import ClaudeCliAdapter
 
-        return ClaudeCliAdapter(options, notify=notify, environ=given)
+        return ClaudeCliAdapter(options, notify=notify, secrets=secrets, environ=given)
     from geode.adapters.codex_cli import CodexCliAdapter
 
-    return CodexCliAdapter(options, notify=notify, environ=given)
+    return CodexCliAdapter(options, notify=notify, secrets=secrets, environ=given)
