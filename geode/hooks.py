@@ -133,7 +133,8 @@ class SessionEnded(Payload):
 
 @dataclass(frozen=True, slots=True)
 class LlmCallStarted(Payload):
-    """An attempt of an LLM call. `attempt` is 1-based; `purpose` is `round`, `summary` or `repair`."""
+    """An attempt of an LLM call. `attempt` is 1-based; `purpose` is `round`, `summary` or `repair`; `reserved` is its
+    worst case in US dollars where the ceiling is hard."""
 
     event = Event.LLM_CALL_STARTED
     round: int
@@ -143,11 +144,13 @@ class LlmCallStarted(Payload):
     max_tokens: int | None = None
     thinking: bool = True
     purpose: str = "round"
+    reserved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LlmCallEnded(Payload):
-    """An LLM call came back. `cost` in US dollars, None where the price is unknown."""
+    """An LLM call came back. `cost` in US dollars, None where the price is unknown. `stop_details` is the provider's
+    own object on why it stopped."""
 
     event = Event.LLM_CALL_ENDED
     round: int
@@ -162,6 +165,7 @@ class LlmCallEnded(Payload):
     request_id: str | None = None
     raw_stop: str | None = None
     purpose: str = "round"
+    stop_details: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ events of `geode.hooks` with their payload's fields. Every line has `n` (running
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import time
@@ -31,25 +33,46 @@ from geode.contract import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Usage,
 )
 from geode.hooks import Event, Payload
 
-__all__ = ["FORMAT", "Journal", "JournalError", "decode_message", "decode_result", "encode_message", "read_journal"]
+__all__ = [
+    "FORMAT",
+    "JOURNAL_FILE",
+    "Journal",
+    "JournalBusy",
+    "JournalError",
+    "decode_message",
+    "decode_result",
+    "decode_usage",
+    "encode_message",
+    "read_journal",
+    "read_run",
+]
 
 FORMAT = 1
 """Version of the journal's format, in its header."""
 
-_TAGS: dict[type, str] = {
-    TextBlock: "text",
-    ImageBlock: "image",
-    ReasoningBlock: "reasoning",
-    ToolUseBlock: "tool_use",
-    ToolResultBlock: "tool_result",
+JOURNAL_FILE = "journal.jsonl"
+"""The journal's name in a run's folder."""
+
+_CLASSES: dict[str, type[Any]] = {
+    "text": TextBlock,
+    "image": ImageBlock,
+    "reasoning": ReasoningBlock,
+    "tool_use": ToolUseBlock,
+    "tool_result": ToolResultBlock,
 }
+_TAGS = {cls: tag for tag, cls in _CLASSES.items()}
 
 
 class JournalError(Exception):
     """A journal that cannot be read: one line that says why."""
+
+
+class JournalBusy(JournalError):
+    """Another process writes this journal, or wrote to it since it was read."""
 
 
 def _plain(value: Any) -> Any:
@@ -73,35 +96,40 @@ def encode_message(message: Message) -> dict[str, Any]:
 
 
 def decode_message(data: Mapping[str, Any]) -> Message:
-    """A message from its journalled form."""
-    return Message(data["role"], tuple(_block(b) for b in data["content"]))
+    """A message from its journalled form. Raises JournalError where it is none."""
+    try:
+        return Message(data["role"], tuple(_block(b) for b in data["content"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise JournalError(f"a journalled message cannot be read: {type(error).__name__}: {error}") from error
 
 
 def decode_result(data: Mapping[str, Any]) -> ToolResultBlock:
-    """A tool result from its journalled form."""
-    content = data["content"]
-    parts = content if isinstance(content, str) else tuple(_part(p) for p in content)
-    return ToolResultBlock(data["tool_use_id"], parts, data["is_error"])
+    """A tool result from its journalled form (with or without its `type`)."""
+    block = _block({"type": "tool_result", **data})
+    assert isinstance(block, ToolResultBlock)
+    return block
 
 
-def _part(data: Mapping[str, Any]) -> TextBlock | ImageBlock:
-    if data["type"] == "image":
-        return ImageBlock(data["media_type"], data["data"])
-    return TextBlock(data["text"], data.get("phase"))
+def decode_usage(data: Mapping[str, Any]) -> Usage:
+    """Token counts from their journalled form."""
+    known = {f.name for f in fields(Usage)}
+    return Usage(**{key: value for key, value in data.items() if key in known})
 
 
 def _block(data: Mapping[str, Any]) -> Block:
-    kind = data["type"]
-    if kind in ("text", "image"):
-        return _part(data)
-    if kind == "reasoning":
-        return ReasoningBlock(data["text"], Source(**data["source"]), data["raw"])
-    if kind == "tool_use":
-        fault = InputFault(data["fault"]) if data["fault"] else None
-        return ToolUseBlock(data["id"], data["name"], data["input"], data["arguments"], fault, data["wire_id"])
-    if kind == "tool_result":
-        return decode_result(data)
-    raise JournalError(f"unknown block type {kind!r}")
+    """A block: the fields that its class has, by name, so that a new field needs nothing here."""
+    cls = _CLASSES.get(data["type"])
+    if cls is None:
+        raise JournalError(f"unknown block type {data['type']!r}")
+    given = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+    if given.get("source") is not None:
+        given["source"] = Source(**given["source"])
+    if given.get("fault") is not None:
+        given["fault"] = InputFault(given["fault"])
+    if not isinstance(given.get("content", ""), str):
+        given["content"] = tuple(_block(part) for part in given["content"])
+    block: Block = cls(**given)
+    return block
 
 
 class Journal:
@@ -109,6 +137,9 @@ class Journal:
 
     fsync: `never`, `round` (at each TURN_COMPLETED and at the end) or `event`. mask: takes secrets out of a line.
     A disk that cannot be written to is reported once (`notify`); the run goes on.
+
+    first: number of the first line. size: bytes that the file has, where it was read before (a resume). One process at
+    a time writes a journal. Raises JournalBusy where another one does, or did since it was read.
     """
 
     def __init__(
@@ -119,6 +150,7 @@ class Journal:
         mask: Callable[[str], str] | None = None,
         notify: Callable[[Notice], None] | None = None,
         first: int = 0,
+        size: int | None = None,
     ) -> None:
         self.path = path
         self._fsync = fsync
@@ -127,6 +159,13 @@ class Journal:
         self._broken = False
         self._n = first
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(self._fd, path)
+            if size is not None and os.fstat(self._fd).st_size != size:
+                raise JournalBusy(f"{path} was written by another process since it was read: try again")
+        except JournalError:
+            os.close(self._fd)
+            raise
         if _lacks_newline(path):
             os.write(self._fd, b"\n")
 
@@ -180,7 +219,8 @@ class Journal:
 
     def _sync(self) -> None:
         if self._fd >= 0 and not self._broken:
-            os.fsync(self._fd)
+            with contextlib.suppress(OSError):
+                os.fsync(self._fd)
 
 
 def _dumps(record: Mapping[str, Any]) -> str:
@@ -189,6 +229,16 @@ def _dumps(record: Mapping[str, Any]) -> str:
     except (ValueError, TypeError, RecursionError):  # a cycle or an odd key: keep the event, not its shape
         safe = {k: v if isinstance(v, str | int | float | None) else repr(v)[:10_000] for k, v in record.items()}
         return json.dumps(safe, ensure_ascii=False, separators=(",", ":"))
+
+
+def _lock(fd: int, path: Path) -> None:
+    """One writer at a time. The lock goes with the process, however it ends."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise JournalBusy(f"{path} is being written by another process: this run is still going on") from error
+    except OSError:  # a file system without locks: nothing to be done
+        pass
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -214,13 +264,36 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise JournalError(f"no journal at {path}: {error.strerror}") from error
     with file:
-        for raw in file:
-            try:
-                record = json.loads(raw)
-            except ValueError:
-                continue
-            if not isinstance(record, dict) or "event" not in record:
-                continue
-            if record["event"] == "journal" and record.get("format", 0) > FORMAT:
-                raise JournalError(f"{path} has journal format {record['format']}; this geode reads up to {FORMAT}")
-            yield record
+        try:
+            for raw in file:
+                try:
+                    record = json.loads(raw)
+                except (ValueError, RecursionError):
+                    continue
+                if not isinstance(record, dict) or "event" not in record:
+                    continue
+                if record["event"] == "journal" and record.get("format", 0) > FORMAT:
+                    raise JournalError(f"{path} has journal format {record['format']}; this geode reads up to {FORMAT}")
+                yield record
+        except OSError as error:
+            raise JournalError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_run(path: Path) -> list[dict[str, Any]]:
+    """The records of the newest run in a journal, from its header on, all resumptions included.
+
+    Raises JournalError where there is none, or where lines are missing or damaged in the middle.
+    """
+    records: list[dict[str, Any]] = []
+    for record in read_journal(path):
+        if record["event"] == "journal" and not record.get("resumed"):
+            records = []
+        elif not records:
+            break
+        elif record.get("n") != records[-1].get("n", -1) + 1:
+            number = records[-1].get("n", -1) + 1
+            raise JournalError(f"{path} is damaged: record {number} is missing or cannot be read")
+        records.append(record)
+    if not records:
+        raise JournalError(f"{path} is no journal of geode's: it has no header")
+    return records

@@ -20,6 +20,7 @@ from geode.contract import (
     NoticeSink,
     StopReason,
     TerminationReason,
+    TextBlock,
     ToolChoice,
 )
 from geode.hooks import CostLimitExceeded, HookBus, LlmCallEnded, LlmCallFailed, LlmCallRetried, LlmCallStarted
@@ -47,62 +48,70 @@ class LlmCaller:
     on_delta: Callable[[Delta], None] | None = None
     rng: random.Random = field(default_factory=random.Random)
     partial: str = ""
+    recorded: AdapterCallResult | None = None
+    """The response to the next call, where an earlier process got it and could not use it: paid for and counted."""
     _none_refused: set[str] = field(default_factory=set)
 
     async def call(self, request: AdapterCallRequest, purpose: str = "round") -> AdapterCallResult:
         """One LLM call with its retries, counted in the state. An empty answer is asked for again once."""
-        for again in (False, True):
-            response = await self._call(request, purpose)
-            if response.content or response.stop_reason not in (StopReason.END_TURN, StopReason.TOOL_USE):
-                return response
-            if not again:
-                self._retried(1, 0.0, AdapterError(ErrorKind.BAD_RESPONSE, "the response was empty"))
-        raise self._failed(AdapterError(ErrorKind.BAD_RESPONSE, "two responses in a row were empty"), 2)
-
-    async def _call(self, request: AdapterCallRequest, purpose: str) -> AdapterCallResult:
-        attempt = 0
+        if self.recorded is not None:
+            response, self.recorded = self.recorded, None
+            return response
+        attempt, empty = 0, False
         while True:
             attempt += 1
             adapter = self.board.adapter
             wire_request = self._without_refused_choice(request)
             try:
-                return await self._attempt(adapter, wire_request, attempt, purpose)
-            except AdapterError as error:
+                response = await self._attempt(adapter, wire_request, attempt, purpose)
+                if not _is_empty(response):
+                    return response
+                if not empty:
+                    empty = True
+                    self._retried(attempt, 0.0, AdapterError(ErrorKind.BAD_RESPONSE, "the response was empty"))
+                    continue
+                message = "two responses in a row were empty"
+                error = AdapterError(ErrorKind.BAD_RESPONSE, message, provider=adapter.name)
+            except AdapterError as failure:
+                error = failure
                 if error.kind is ErrorKind.CONTEXT_OVERFLOW:
                     raise
                 refused = error.kind is ErrorKind.TOOL_CHOICE and wire_request.tool_choice.type == "none"
                 if refused and adapter.name not in self._none_refused:
                     self._none_refused.add(adapter.name)
                     self._none_notice(adapter)
+                    self._retried(attempt, 0.0, error)
                     continue
                 delay = self.retry.delay(attempt, error, self.rng)
                 if error.retryable and attempt < self.retry.attempts and self._may_wait(delay):
                     self._retried(attempt, delay, error)
                     await asyncio.sleep(delay)
                     continue
-                ended = self._failed(error, attempt)
-                if ended.end.reason is TerminationReason.LLM_ERROR and self.board.after_error(self.state, error):
-                    attempt = 0
-                    continue
+            ended = self._failed(error, attempt)
+            if ended.end.reason is not TerminationReason.LLM_ERROR or not self.board.after_error(self.state):
                 raise ended from error
+            attempt, empty = 0, False
 
     async def _attempt(
         self, adapter: Adapter, request: AdapterCallRequest, attempt: int, purpose: str
     ) -> AdapterCallResult:
+        at, scope = self.deadline.at()
+        if at is not None and at <= time.monotonic():
+            raise RunEnded(self.deadline.expired(scope, "llm_call"))
         request, reserved = self._reserve(adapter, request)
         ledger = self.state.ledger
+        if purpose == "round":
+            self.state.rounds = request.round
         self.bus.emit(
             LlmCallStarted(
-                request.round, adapter.name, adapter.model, attempt, request.max_tokens, request.thinking, purpose
+                request.round, adapter.name, adapter.model, attempt, request.max_tokens, request.thinking, purpose,
+                reserved,
             )
         )
         self.partial = ""
-        if self.on_delta is not None:
+        if self.on_delta is not None or self.board.backend.streams:
             request = replace(request, on_delta=self._note_delta)
-        at, scope = self.deadline.at()
         started = time.monotonic()
-        if at is not None and at <= started:
-            raise RunEnded(self.deadline.expired(scope, "llm_call"))
         ledger.reserved += reserved
         if isinstance(request.messages, History):
             request.messages.sent = len(request.messages)
@@ -128,9 +137,10 @@ class LlmCaller:
         finally:
             ledger.reserved -= reserved
         self.partial = ""
-        cost = self.board.cost(response.usage)
+        cost = self.board.cost(response.usage) if response.cost_usd is None else response.cost_usd
         if not response.usage.known:
             ledger.uncertain += reserved
+            self._usage_notice(adapter)
         self.state.add(response, cost or 0.0)
         self.bus.emit(
             LlmCallEnded(
@@ -146,6 +156,7 @@ class LlmCaller:
                 response.request_id,
                 response.raw_stop,
                 purpose,
+                response.stop_details,
             )
         )
         return response
@@ -155,7 +166,13 @@ class LlmCaller:
         if self.ceiling is None:
             return request, 0.0
         limit = request.max_tokens or adapter.max_tokens
-        body = adapter.build(request)
+        try:
+            body = adapter.build(request)
+        except AdapterError:
+            raise
+        except Exception as error:
+            message = f"the request could not be built: {type(error).__name__}: {error}"
+            raise AdapterError(ErrorKind.INVALID_REQUEST, message, provider=adapter.name) from error
         images = body.count(b'"image')  # at least one for each image block on every wire
         room = self.ceiling.reserve(self.state, len(body), images, limit)
         if room is None:
@@ -192,6 +209,14 @@ class LlmCaller:
             )
         )
 
+    def _usage_notice(self, adapter: Adapter) -> None:
+        self.notify(
+            Notice(
+                f"usage:{adapter.name}",
+                f"{adapter.name} reported no usage for a call: its tokens and cost are not in the totals",
+            )
+        )
+
     def _retried(self, attempt: int, delay: float, error: AdapterError) -> None:
         adapter = self.board.adapter
         self.bus.emit(
@@ -218,6 +243,13 @@ class LlmCaller:
         return RunEnded(error_end(error, attempts))
 
 
+def _is_empty(response: AdapterCallResult) -> bool:
+    """Whether a response that claims to be whole holds neither text, call nor reasoning."""
+    if response.stop_reason not in (StopReason.END_TURN, StopReason.TOOL_USE):
+        return False
+    return all(isinstance(b, TextBlock) and not b.text.strip() for b in response.content)
+
+
 def error_end(error: AdapterError, attempts: int) -> End:
     """How a run ends by a failed call."""
     facts = {
@@ -232,6 +264,7 @@ def error_end(error: AdapterError, attempts: int) -> End:
     text = error.partial.text if error.partial is not None and error.partial.text else None
     if error.kind is ErrorKind.REFUSAL:
         details = dict(error.details or {})
-        return End(TerminationReason.MODEL_REFUSAL, {"stop_details": details, **facts}, text=text or error.message)
+        detail = {"category": details.get("category"), "stop_details": details, **facts}
+        return End(TerminationReason.MODEL_REFUSAL, detail, text=text or error.message)
     reason = TerminationReason.BILLING_ERROR if error.kind is ErrorKind.BILLING else TerminationReason.LLM_ERROR
     return End(reason, {"kind": error.kind.value, "attempts": attempts}, text=text, error=facts)

@@ -91,6 +91,22 @@ class ScriptPlayer:
         except _TemplateFault as fault:
             raise self._error(str(fault)) from fault.__cause__
 
+    def skip(self, first_user: str, count: int) -> None:
+        """Passes over `count` turns of the conversation with this first user text: an earlier process played them.
+
+        Raises AdapterError(SCRIPT) where no conversation matches.
+        """
+        track = self._find(first_user)
+        place = track.places.setdefault(first_user if track.conversation.each else "", _Place())
+        while count > 0 and place.turn < len(track.conversation.turns):
+            repeat = track.conversation.turns[place.turn].repeat
+            step = count if isinstance(repeat, str) else min(count, repeat - place.played)
+            place.played += step
+            count -= step
+            if not isinstance(repeat, str) and place.played >= repeat:
+                place.turn += 1
+                place.played = 0
+
     @property
     def remaining(self) -> int:
         """How many turns are still to be played; `forever` counts as one until it was played once."""
