@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from geode.config_errors import nearest
 from geode.groups import Group, top_level_keys
 
-__all__ = ["CommandLine", "choice_faults", "normalise", "read"]
+__all__ = ["CommandLine", "choice_faults", "normalise", "read", "spelled"]
 
 _VALUE_FLAGS = {
     "--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd",
@@ -97,11 +97,12 @@ def normalise(line: CommandLine, groups: dict[str, Group]) -> list[str]:
     if line.own_primary:
         return argv
     for position in line.overrides:
-        argv[position] = _normal(argv[position], groups)
+        argv[position] = spelled(argv[position], groups)
     return argv
 
 
-def _normal(word: str, groups: dict[str, Group]) -> str:
+def spelled(word: str, groups: dict[str, Group]) -> str:
+    """An override with the sign that Hydra wants before it."""
     parts = _OVERRIDE.match(word)
     if not parts or parts["sign"] == "~" or parts["value"] is None:
         return word

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 __all__ = ["FAILURE_FILE", "Job", "SweepSummary", "read_jobs", "summarise"]
 
@@ -64,6 +64,7 @@ class SweepSummary(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         _refuse_secrets(config)
+        _spell_params(config)
         self._since = time.time()
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
@@ -77,6 +78,21 @@ def _refuse_secrets(config: DictConfig) -> None:
     from geode.settings_check import secret_faults
 
     _refuse(secret_faults(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
+
+
+def _spell_params(config: DictConfig) -> None:
+    """The sweep that a recipe brings, spelled as the command line's overrides are, so that these take its place."""
+    from geode.compose import config_dirs_of
+    from geode.groups import read_groups
+    from geode.overrides import spelled
+
+    params = OmegaConf.select(config, "hydra.sweeper.params")
+    if not params:
+        return
+    groups = read_groups(config_dirs_of(config.hydra))
+    renamed = {spelled(f"{key}={value}", groups).partition("=")[0]: value for key, value in params.items()}
+    with flag_override(config, ["readonly", "struct"], False):
+        config.hydra.sweeper.params = renamed
 
 
 def _refuse_faults(config: DictConfig) -> None:
