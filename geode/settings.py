@@ -139,12 +139,12 @@ class Tiers(Part):
 
 
 class Rule(Part):
-    """The first rule that fits a call decides before its tier does."""
+    """A rule that fits a call decides, not its tier; of several that fit, the strictest (deny, then ask)."""
 
     tool: str
     """Glob over tool names."""
     arguments: dict[str, str] = {}
-    """Regular expressions, each searched in the argument of that name."""
+    """Regular expressions by argument: deny and ask look anywhere in it, allow must match it as a whole."""
     approval: ApprovalName
 
 

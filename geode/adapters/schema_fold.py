@@ -13,47 +13,12 @@ import json
 from typing import Any
 
 from geode.adapters.schema_plain import ANNOTATIONS, Notes
-from geode.adapters.schema_repair import TYPES
+from geode.schema_kinds import admits
 
 __all__ = ["admits", "fold_root", "hint"]
 
 _UNIONS = ("anyOf", "oneOf")
 _LOCAL = "is checked locally, against the tool's own schema"
-
-
-def admits(schema: Any) -> frozenset[str]:
-    """The JSON types that `schema` may accept: never too few."""
-    if not isinstance(schema, dict):
-        return frozenset(TYPES) if schema is not False else frozenset()
-    if schema.get("not") == {}:
-        return frozenset()
-    kinds = frozenset(TYPES)
-    if "type" in schema:
-        given = schema["type"]
-        kinds &= frozenset(given if isinstance(given, list) else [given])
-    if "const" in schema:
-        kinds &= _kinds([schema["const"]])
-    if "enum" in schema:
-        kinds &= _kinds(schema["enum"])
-    for key in _UNIONS:
-        if key in schema:
-            kinds &= frozenset().union(*(admits(s) for s in schema[key]))
-    for sub in schema.get("allOf", ()):
-        kinds &= admits(sub)
-    return kinds
-
-
-def _kinds(values: list[Any]) -> frozenset[str]:
-    def kind(value: Any) -> tuple[str, ...]:
-        if value is None:
-            return ("null",)
-        if isinstance(value, bool):
-            return ("boolean",)
-        if isinstance(value, int | float):
-            return ("integer", "number")
-        return ("string",) if isinstance(value, str) else ("array",) if isinstance(value, list) else ("object",)
-
-    return frozenset(k for v in values for k in kind(v))
 
 
 def fold_root(schema: dict[str, Any], notes: Notes) -> tuple[dict[str, Any], list[dict[str, Any]]]:

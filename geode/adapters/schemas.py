@@ -28,6 +28,7 @@ from geode.adapters.schema_output import anthropic_output, close_objects, qualif
 from geode.adapters.schema_plain import CannotSend, Notes, plain
 from geode.adapters.schema_refs import drop_dangling, resolve_refs
 from geode.adapters.schema_repair import arrays_have_items, repair
+from geode.schema_kinds import WRAPPER
 
 __all__ = [
     "Sendable",
@@ -43,9 +44,6 @@ __all__ = [
     "undo",
     "undo_text",
 ]
-
-WRAPPER = "value"
-"""The property under which a root that is no object is sent."""
 
 MAX_CHARS = 1_000_000
 """Longest schema, as JSON text, that is sent: beyond any model's use of it."""

@@ -51,6 +51,7 @@ def load_registry(
             folders=[Path(p).expanduser() for p in tools.folders] if need_handlers else [],
             retier=tools.retier,
             timeouts=tools.timeouts,
+            alternatives=settings.recovery.alternatives,
             need_handlers=need_handlers,
             more_to_come=bool(settings.mcp.servers),
         )

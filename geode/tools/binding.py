@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from geode.schema_kinds import WRAPPER, admits_object
 from geode.tools.types import Handler, ToolContext
+from geode.tools.validation import declared_properties
 
 __all__ = ["ENTRY_POINTS", "Binding", "Found", "bind", "from_entry_points", "from_folder"]
 
@@ -46,12 +48,14 @@ def bind(function: Callable[..., Any], schema: Mapping[str, Any]) -> Binding:
 
     A parameter annotated `ToolContext`, or one named `context` that the schema does not declare, gets the call's
     `ToolContext`. A property that is a Python keyword (`from`) goes to the parameter with an underscore (`from_`).
+    Where the schema's root is no object, the value goes to the parameter `value`, or else to the first one.
     """
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004
     )
-    declared = schema.get("properties")
-    properties = set(declared) if isinstance(declared, Mapping) else set()
+    bare = not admits_object(schema)
+    declared = {WRAPPER} if bare else declared_properties(schema)
+    properties = declared or set()
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some builtins have no signature
@@ -60,13 +64,15 @@ def bind(function: Callable[..., Any], schema: Mapping[str, Any]) -> Binding:
     named = {p.name: p for p in parameters if p.kind in _NAMED}
     context = _context_parameter(named, properties)
     renamed = {p: f"{p}_" for p in properties if keyword.iskeyword(p) and f"{p}_" in named}
-    served = {renamed.get(p, p) for p in properties}
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    if bare and WRAPPER not in named and (first := next((n for n in named if n != context), None)) is not None:
+        renamed[WRAPPER] = first
+    served = {renamed.get(p, p) for p in properties}
 
     faults = [
         f"its handler needs the argument {p.name!r}, which the schema does not declare"
         for p in named.values()
-        if p.default is p.empty and p.name != context and p.name not in served and isinstance(declared, Mapping)
+        if p.default is p.empty and p.name != context and p.name not in served and declared is not None
     ]
     if not takes_any:
         faults += [

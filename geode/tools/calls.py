@@ -25,7 +25,7 @@ from geode.tools.approval import Answer, ApprovalDesk, ApprovalRequest
 from geode.tools.offload import TokenGuard
 from geode.tools.recovery import Attempt, Recovery
 from geode.tools.results import Converted
-from geode.tools.running import HandlerRunner
+from geode.tools.running import HandlerRunner, own_copy
 from geode.tools.safety import SafetyPolicy, Verdict
 from geode.tools.toolset import ToolSource
 from geode.tools.types import CallStatus, Tool, ToolEnvironment, ToolOutcome
@@ -117,8 +117,7 @@ class Call:
     async def _approved(self, tool: Tool, verdict: Verdict, *, settle: bool = True) -> bool:
         """Whether the call may run this tool; where not (and `settle`), the call is settled as denied."""
         if verdict.approval is Approval.ALLOW:
-            if verdict.rule or tool.tier is not Tier.SAFE:
-                self._granted(tool, "policy")
+            self._granted(tool, "policy")
             return True
         if verdict.approval is Approval.DENY:
             text = texts.denied_by_policy(tool.name, tool.tier, verdict.rule)
@@ -132,7 +131,7 @@ class Call:
             self._deny(tool, "no_terminal", "there is no terminal to ask at", text, verdict.override, settle)
         else:
             text = texts.denied_by_user(tool.name, answer.reason)
-            self._deny(tool, "user", answer.reason or "the user said no", text, "", settle)
+            self._deny(tool, "user", answer.reason or "the user said no", text, verdict.override, settle)
         return answer.allowed
 
     async def _ask(self, tool: Tool) -> Answer:
@@ -180,18 +179,17 @@ class Call:
         attempt = await self._attempt(tool)
         if attempt.failed and due:
             attempt = await parts.recovery.run(self, tool, attempt)
-            if attempt.failed:
-                parts.recovery.counts.note(tool.name, True)
         else:
             parts.recovery.counts.note(tool.name, attempt.failed)
         self._finish(attempt)
 
     async def _intercepted(self, tool: Tool, *, settle: bool = True) -> bool:
         """Asks the interceptors; what they rewrite is checked and approved again. False where it may not run."""
-        given = ToolExecStarted(self.round, self.use.id, tool.name, self.arguments, tool.tier)
+        given = ToolExecStarted(self.round, self.use.id, tool.name, own_copy(self.arguments), tool.tier)
         verdict = await self._parts.bus.intercept(given)
         if isinstance(verdict, Block):
-            self._deny(tool, "interceptor", verdict.reason, texts.blocked(tool.name, verdict.reason), "", settle)
+            text = texts.blocked(tool.name, verdict.reason)
+            self._deny(tool, "interceptor", verdict.reason, text, "hooks.interceptors=[]", settle)
             return False
         if verdict.input == self.arguments:
             return True
@@ -238,7 +236,7 @@ class Call:
         """Settles a call that is still open with a text; one that is settled stays as it is."""
         if self.outcome is None:
             error_type = "TimeoutError" if status == "timeout" else "CancelledError"
-            self._refuse(text, status, error_type, failed=False)
+            self._refuse(text, status, error_type, failed=status == "error")
 
     def _abandon(self, attempt: Attempt) -> None:
         """The handler ignores its cancellation: the run goes on without it."""

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from geode.contract import Approval, Tier, ToolUseBlock
 from geode.hooks import HookBus, ToolApprovalRequested
@@ -216,7 +217,12 @@ class _Together:
         call.on_settled = self._settled
         task = self._loop.create_task(call.run())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._ended, call))
+
+    def _ended(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not self._all_done.done():  # where not cancelled from outside: a handler that cancels its own task
+            call.close(texts.CANCELLED_ITSELF, "error")
 
     def _settled(self) -> None:
         self._open -= 1

@@ -94,7 +94,11 @@ class Recovery:
         return limit > 0 and self.counts.of(tool.name) >= limit
 
     async def run(self, call: Recoverable, tool: Tool, failed: Attempt) -> Attempt:
-        """The best that the chain can make of a failed attempt; the attempt itself where every step is off."""
+        """The best that the chain can make of a failed attempt; the attempt itself where every step is off.
+
+        The counts are kept here: a retry that works sets the tool's to zero; where another tool stood in, or nothing
+        helped, this tool has failed once more.
+        """
         tried: list[str] = []
         failures = self.counts.of(tool.name) + 1
         if self._options.retry and tool.tier is Tier.SAFE:
@@ -102,6 +106,7 @@ class Recovery:
             await asyncio.sleep(self._options.retry_delay_s)
             again = await call.again()
             if not again.failed:
+                self.counts.note(tool.name, False)
                 return self._succeeded(call, tool, "retry", again)
             failed = again
             tried.append("the same input again")
@@ -113,6 +118,7 @@ class Recovery:
                 continue
             self.counts.note(other.name, instead.failed)
             if not instead.failed:
+                self.counts.note(tool.name, True)
                 named = replace(instead, result=_labelled(instead.result, tool.name, other.name))
                 return self._succeeded(call, tool, "alternative", named, other.name)
             tried.append(f"{other.name} with the same input")
@@ -120,7 +126,8 @@ class Recovery:
             self._attempted(call, tool, "structured_error", failures)
             text = texts.structured_error(tool.name, _text(failed.result), failures, tried, self._others(tool))
             failed = replace(failed, result=replace(failed.result, content=text, is_error=True, shape=""))
-        elif not tried:
+        self.counts.note(tool.name, True)
+        if not tried and not self._options.structured_error:
             return failed
         self._bus.emit(ToolRecoveryFailed(call.round, call.tool_use_id, tool.name, tuple(tried)))
         return failed

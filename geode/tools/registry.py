@@ -27,7 +27,8 @@ RECALL_TOOL = "recall_tool_result"
 class ToolRegistry:
     """All tools, in a stable order: as defined, then the sources added at run time, MCP servers by name.
 
-    retier, timeouts: by tool name or glob (an exact name wins, else the first glob that matches).
+    retier, timeouts: by tool name or glob (an exact name wins, else the first glob that matches). alternatives: tool
+    to the one that may stand in for it, as the config has them; only their names are looked at here.
     """
 
     def __init__(
@@ -36,9 +37,11 @@ class ToolRegistry:
         *,
         retier: Mapping[str, str] | None = None,
         timeouts: Mapping[str, float] | None = None,
+        alternatives: Mapping[str, str] | None = None,
     ) -> None:
         self._retier = dict(retier or {})
         self._timeouts = dict(timeouts or {})
+        self._alternatives = dict(alternatives or {})
         self._base: tuple[Tool, ...] = ()
         self._sources: dict[str, tuple[Tool, ...]] = {}
         self._checks: dict[int, tuple[Tool, Check]] = {}
@@ -67,6 +70,7 @@ class ToolRegistry:
         entry_points: bool = True,
         retier: Mapping[str, str] | None = None,
         timeouts: Mapping[str, float] | None = None,
+        alternatives: Mapping[str, str] | None = None,
         absent: Collection[str] = (),
         need_handlers: bool = True,
         more_to_come: bool = False,
@@ -75,7 +79,8 @@ class ToolRegistry:
 
         definitions: JSON files. builtin: geode's own handlers by tool name (those without a definition are left out).
         handlers: the user's, by tool name. folders: of modules. need_handlers: False for printing requests only.
-        more_to_come: MCP tools follow, so names in retier and timeouts are checked later, by `check_names`.
+        more_to_come: MCP tools follow, so names in retier, timeouts and alternatives are checked later, by
+        `check_names`.
         """
         faults: list[str] = []
         places = [Found("tools.handlers", handlers or {})]
@@ -117,7 +122,7 @@ class ToolRegistry:
                 faults += [f"{one.where}: tool {name!r}: {fault}" for fault in bound.faults]
             tools.append(_tool(one, bound, source))
         try:
-            registry = cls(tools, retier=retier, timeouts=timeouts)
+            registry = cls(tools, retier=retier, timeouts=timeouts, alternatives=alternatives)
             if not more_to_come:
                 registry.check_names()
         except ToolConfigError as error:
@@ -133,6 +138,12 @@ class ToolRegistry:
             for key, given in (("retier", self._retier), ("timeouts", self._timeouts))
             for pattern in given
             if not any(fnmatchcase(name, pattern) for name in self._tools)
+        ]
+        faults += [
+            f"recovery.alternatives.{name}: no tool is named {word!r}{nearest(word, self._tools)}"
+            for name, other in self._alternatives.items()
+            for word in (name, other)
+            if word not in self._tools
         ]
         faults += [
             f"tool {tool.name!r}: alternative {other!r} is not defined{nearest(other, self._tools)}"

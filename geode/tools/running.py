@@ -15,7 +15,7 @@ from geode.tools.results import Converted, convert
 from geode.tools.threads import DaemonPool
 from geode.tools.types import Tool, ToolContext, ToolEnvironment, ToolError
 
-__all__ = ["HandlerRunner"]
+__all__ = ["HandlerRunner", "own_copy"]
 
 
 class HandlerRunner:
@@ -53,6 +53,7 @@ class HandlerRunner:
         where the handler ignores its cancellation at the tool's own deadline.
         """
         loop = asyncio.get_running_loop()
+        arguments = own_copy(arguments)
         seconds = self._timeout_s if tool.timeout_s is None else tool.timeout_s
         at = loop.time() + seconds if seconds > 0 else None
         stopped = None if tool.is_async else threading.Event()
@@ -114,6 +115,15 @@ def _in_thread(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -
     """What the handler gave, made ready here: a large result is no work for the event loop."""
     value = tool.handler(arguments, context)
     return value if inspect.isawaitable(value) else convert(value)
+
+
+def own_copy(value: Any) -> Any:
+    """A JSON value that may be changed without a change in the history, which holds the original."""
+    if isinstance(value, Mapping):
+        return {key: own_copy(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [own_copy(item) for item in value]
+    return value
 
 
 def _raised(error: BaseException) -> Attempt:

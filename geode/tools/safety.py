@@ -94,7 +94,7 @@ class SafetyPolicy:
         """The verdict on one call with these very arguments; asked anew when an interceptor rewrote them."""
         matching = [rule.approval for rule in self._rules if rule.matches(tool.name, arguments)]
         if matching:
-            return Verdict(max(matching, key=_STRICTNESS.__getitem__), True, "safety.rules")
+            return Verdict(max(matching, key=_STRICTNESS.__getitem__), True, "safety.rules=[]")
         if tool.auto_approved:
             return _ALLOWED
         approval = self._tiers[tool.tier]

@@ -100,8 +100,10 @@ def _perform(job: _Job) -> tuple[Callable[[Any], None], Any]:
         return job.future.set_result, job.context.run(job.work)
     except StopIteration as error:  # a future cannot carry it
         return job.future.set_exception, RuntimeError(f"StopIteration: {error}")
-    except BaseException as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         return job.future.set_exception, error
+    except BaseException as error:  # KeyboardInterrupt and its like end the event loop: here no user pressed a key
+        return job.future.set_exception, RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _deliver(job: _Job, setter: Callable[[Any], None], value: Any) -> None:

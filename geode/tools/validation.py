@@ -1,6 +1,7 @@
 """JSON Schema checks of tools' arguments: each schema is compiled once, at its first use.
 
 Draft 2020-12 unless the schema's own `$schema` names another. References outside the schema are never fetched.
+Where a schema's root is no object, the arguments are `{"value": ...}`, and what stands there is checked.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["compile_schema", "schema_fault"]
+from geode.schema_kinds import WRAPPER, admits_object, target
+
+__all__ = ["compile_schema", "declared_properties", "schema_fault"]
 
 Check = Callable[[Mapping[str, Any]], list[str]]
 
@@ -41,20 +44,44 @@ def compile_schema(schema: Mapping[str, Any]) -> Check:
     from referencing import Registry
 
     validator = validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
+    wrapped = not admits_object(schema)
 
     def check(arguments: Mapping[str, Any]) -> list[str]:
         lines: list[str] = []
+        value: Any = arguments
+        if wrapped:
+            if set(arguments) != {WRAPPER}:
+                return [f"$: must be an object with the one property {WRAPPER!r}, which holds the value"]
+            value = arguments[WRAPPER]
         try:
-            for error in validator.iter_errors(arguments):
+            for error in validator.iter_errors(value):
                 if len(lines) == MAX_VIOLATIONS:
                     lines.append("(there are more)")
                     break
-                lines.append(f"{_path(error.absolute_path)}: {_short(error.message)}")
+                path = [WRAPPER, *error.absolute_path] if wrapped else error.absolute_path
+                lines.append(f"{_path(path)}: {_short(error.message)}")
         except Exception as error:  # a reference that leads nowhere, or in a circle
             return [f"the tool's schema cannot be applied: {_short(f'{type(error).__name__}: {error}')}"]
         return lines
 
     return check
+
+
+def declared_properties(schema: Mapping[str, Any]) -> set[str] | None:
+    """The properties that a schema names at its root or in a branch of it, None where it names none."""
+    names: set[str] = set()
+    found, todo, seen = False, [schema], 0
+    while todo and (seen := seen + 1) < 1000:
+        part = todo.pop()
+        if isinstance(own := part.get("properties"), Mapping):
+            found = True
+            names |= set(own)
+        branches = [s for key in ("allOf", "anyOf", "oneOf") for s in part.get(key, ())]
+        branches += [part.get(key) for key in ("if", "then", "else")]
+        if isinstance(part.get("$ref"), str):
+            branches.append(target(part["$ref"], schema))
+        todo += [branch for branch in branches if isinstance(branch, Mapping)]
+    return names if found else None
 
 
 def _path(parts: Any) -> str:
