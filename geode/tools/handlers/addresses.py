@@ -1,4 +1,6 @@
-"""Which addresses a fetch may go to: names are resolved here, every address is checked, one is pinned."""
+"""Which addresses a fetch may go to: names are resolved here, every address is checked, and a connection
+goes to a checked address, never to a name that could meanwhile mean another one.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ _NOT_GLOBAL = tuple(
     ipaddress.ip_network(net)
     for net in ("100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "192.88.99.0/24", "fec0::/10", "2001::/32", "::/96")
 )
+_MAX_ADDRESSES = 4
 _METADATA = ("169.254.169.254", "100.100.100.200", "fd00:ec2::254")
 _LOCAL_NAMES = ("localhost", "*.localhost", "*.local", "*.internal", "*.localdomain", "*.home.arpa")
 
@@ -39,12 +42,12 @@ class WebPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes: the URL's parts and the one address that was checked."""
+    """Where a request goes: the URL's parts and the addresses, all checked, to try in this order."""
 
     scheme: str
     host: str
     port: int
-    address: str
+    addresses: tuple[str, ...]
 
 
 async def resolve(url: str, policy: WebPolicy) -> Target:
@@ -70,7 +73,7 @@ async def resolve(url: str, policy: WebPolicy) -> Target:
             raise ToolError(f"{host} is at {address}, where machines hand out credentials: refused")
         if not policy.allow_private and not is_public(address):
             raise ToolError(f"{host} is at {address}, which is not a public address: refused")
-    return Target(scheme, host, port, addresses[0])
+    return Target(scheme, host, port, tuple(addresses[:_MAX_ADDRESSES]))
 
 
 def is_metadata(text: str) -> bool:

@@ -67,9 +67,8 @@ async def _fetch(url: str, policy: WebPolicy) -> _Response:
     options: dict[str, Any] = {"trust_env": False, "follow_redirects": False, "timeout": policy.timeout_s or None}
     async with httpx2.AsyncClient(**options, proxy=policy.proxy) as client:
         for _ in range(MAX_REDIRECTS + 1):
-            request = await _request(client, url, policy)
             try:
-                answer = await client.send(request, stream=True)
+                answer = await _answer(client, url, policy)
                 try:
                     location = answer.headers.get("location")
                     if answer.status_code not in _REDIRECTS or not location:
@@ -82,15 +81,14 @@ async def _fetch(url: str, policy: WebPolicy) -> _Response:
     raise ToolError(f"more than {MAX_REDIRECTS} redirects")
 
 
-async def _request(client: httpx2.AsyncClient, url: str, policy: WebPolicy) -> httpx2.Request:
-    """A request to the address that was checked, under the name that was asked for (Host header and TLS name)."""
+async def _answer(client: httpx2.AsyncClient, url: str, policy: WebPolicy) -> httpx2.Response:
+    """Sends to an address that was checked, under the name that was asked for (Host header and TLS name)."""
     import httpx2
 
     target = await resolve(url, policy)
     try:
         asked = httpx2.URL(url)
         host = asked.netloc.decode("ascii")
-        pinned = asked if policy.proxy else asked.copy_with(host=target.address)
     except (httpx2.InvalidURL, ValueError) as error:
         raise ToolError(f"the URL cannot be read: {error}") from None
     headers = {
@@ -100,7 +98,14 @@ async def _request(client: httpx2.AsyncClient, url: str, policy: WebPolicy) -> h
         "accept-encoding": "gzip, deflate",
     }
     extensions = {"sni_hostname": asked.raw_host.decode("ascii")} if target.scheme == "https" else {}
-    return client.build_request("GET", pinned, headers=headers, extensions=extensions)
+    for address in () if policy.proxy else target.addresses[:-1]:
+        try:
+            request = client.build_request("GET", asked.copy_with(host=address), headers=headers, extensions=extensions)
+            return await client.send(request, stream=True)
+        except httpx2.ConnectError:
+            continue  # the next address may be of a family that is reachable
+    pinned = asked if policy.proxy else asked.copy_with(host=target.addresses[-1])
+    return await client.send(client.build_request("GET", pinned, headers=headers, extensions=extensions), stream=True)
 
 
 async def _body(url: str, answer: httpx2.Response, most: int) -> _Response:
