@@ -14,7 +14,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
@@ -477,6 +477,10 @@ class _Lane:
     broken: bool = False
 
 
+class _TooSlow(Exception):
+    """A hook took longer than it may."""
+
+
 class HookBus:
     """Carries payloads to observers and interceptors of one run.
 
@@ -490,6 +494,7 @@ class HookBus:
         self._interceptors: list[tuple[Event, str, Interceptor]] = []
         self._timeout_s = timeout_s
         self._notify = notify or (lambda _notice: None)
+        self._reported: set[str] = set()
 
     def inline(self, observer: Callable[[Payload], None], events: frozenset[Event] | None = None) -> None:
         """Adds one of geode's own observers, called at once: it must be quick and may not raise."""
@@ -531,7 +536,7 @@ class HookBus:
                 verdict = await self._bounded(interceptor, payload)
             except asyncio.CancelledError:
                 raise
-            except TimeoutError:
+            except _TooSlow:
                 return Block(f"interceptor {name} did not answer within {self._timeout_s:g} s")
             except Exception as error:
                 return Block(f"interceptor {name} raised {type(error).__name__}: {error}")
@@ -541,6 +546,11 @@ class HookBus:
                 continue
             if type(verdict) is not type(payload):
                 return Block(f"interceptor {name} returned {type(verdict).__name__}, not {type(payload).__name__}")
+            for item in fields(payload):
+                was, now = getattr(payload, item.name), getattr(verdict, item.name)
+                kind = next((k for k in (str, Mapping) if isinstance(was, k)), None)
+                if kind is not None and not isinstance(now, kind):
+                    return Block(f"interceptor {name} returned {item.name} as {type(now).__name__}")
             payload = verdict
         return payload
 
@@ -564,7 +574,7 @@ class HookBus:
                     await self._bounded(lane.observer, payload)
             except asyncio.CancelledError:
                 raise
-            except TimeoutError:
+            except _TooSlow:
                 lane.broken = True
                 self._report(lane.name, f"took over {self._timeout_s:g} s at {payload.event} and was switched off")
             except Exception as error:
@@ -573,12 +583,23 @@ class HookBus:
                 lane.queue.task_done()
 
     async def _bounded(self, hook: Callable[[Any], Any], payload: Payload) -> Any:
-        async with asyncio.timeout(self._timeout_s):
-            if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__):
-                return await hook(payload)
-            return await _in_daemon_thread(hook, payload)
+        """What the hook returns, at once or in the end. Raises `_TooSlow` past `timeout_s`."""
+        limit = asyncio.timeout(self._timeout_s)
+        try:
+            async with limit:
+                if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__):
+                    return await hook(payload)
+                value = await _in_daemon_thread(hook, payload)
+                return await value if inspect.isawaitable(value) else value
+        except TimeoutError as error:
+            if limit.expired():
+                raise _TooSlow from error
+            raise
 
     def _report(self, name: str, what: str) -> None:
+        if name in self._reported:
+            return
+        self._reported.add(name)
         self._notify(Notice(f"hook:{name}", f"hook {name} {what}"))
 
 
@@ -595,6 +616,8 @@ async def _in_daemon_thread(function: Callable[[Any], Any], argument: Any) -> An
         try:
             value = function(argument)
         except BaseException as error:
+            if not isinstance(error, Exception) or isinstance(error, StopIteration):  # a future cannot carry these
+                error = RuntimeError(f"{type(error).__name__}: {error}")
             outcome: tuple[Callable[[Any], None], Any] = (future.set_exception, error)
         else:
             outcome = (future.set_result, value)

@@ -143,7 +143,6 @@ class AgentLoop:
 
     async def _call(self, plan: RoundPlan) -> AdapterCallResult:
         """The round's LLM call; a context overflow is compacted and tried once more."""
-        self.state.rounds = plan.round
         for last in (False, True):
             request = replace(
                 self.request,
@@ -160,6 +159,7 @@ class AgentLoop:
                 if response.stop_reason is not StopReason.CONTEXT_WINDOW_EXCEEDED:
                     self.context.note(response)
                     return response
+                self.state.answer = response.text or self.state.answer
             except AdapterError as error:
                 if error.kind is not ErrorKind.CONTEXT_OVERFLOW:
                     raise

@@ -74,7 +74,7 @@ class Answering:
             return End(TerminationReason.LLM_ERROR, error=facts)
         if self.contract is not None:
             self._checked = self.contract.check(state.answer)
-            if self._checked.faults and state.repairs < self.contract.repair:
+            if self._checked.faults and state.repairs < self.contract.repair and not plan.wrap_up:
                 state.repairs += 1
                 self._ask(plan.round, "repair", self.contract.repair_text(self._checked))
                 return None

@@ -22,7 +22,7 @@ from geode.hooks import ContextCritical, ContextOverflowAction, HookBus
 from geode.loop.result import End
 from geode.tokens import estimate_tokens
 
-__all__ = ["ContextManager", "Offloader", "estimate_message"]
+__all__ = ["ContextManager", "Offloader", "Summariser", "estimate_message"]
 
 Offloader = Callable[[ToolResultBlock], ToolResultBlock | None]
 """Puts a result into the offload store: the short form with its ref_id, or None where it is too short to gain."""

@@ -31,7 +31,7 @@ class RetryPolicy:
     def delay(self, attempt: int, error: AdapterError, rng: random.Random) -> float:
         if error.retry_after_s is not None:
             return max(0.0, error.retry_after_s)
-        backoff = min(self.max_delay_s, self.base_delay_s * 2.0 ** (attempt - 1))
+        backoff = min(self.max_delay_s, self.base_delay_s * 2.0 ** min(attempt - 1, 60))
         return backoff * (1 + self.jitter * (2 * rng.random() - 1))
 
 

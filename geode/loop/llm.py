@@ -104,7 +104,13 @@ class LlmCaller:
             self.state.rounds = request.round
         self.bus.emit(
             LlmCallStarted(
-                request.round, adapter.name, adapter.model, attempt, request.max_tokens, request.thinking, purpose,
+                request.round,
+                adapter.name,
+                adapter.model,
+                attempt,
+                request.max_tokens,
+                request.thinking,
+                purpose,
                 reserved,
             )
         )

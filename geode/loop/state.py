@@ -61,8 +61,9 @@ class RunState:
     """Consecutive long responses without a tool call and without an end."""
     continuations: int = 0
     repairs: int = 0
-    forced: bool = False
-    """The answer came in a wrap-up round."""
+
+    def __post_init__(self) -> None:
+        self.ledger.before = self.session.cost
 
     @property
     def elapsed_s(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from geode.contract import Adapter, AdapterError, Usage
+from geode.contract import Adapter, Usage
 from geode.hooks import HookBus, ModelSwitched
 from geode.loop.state import RunState
 
@@ -17,11 +17,13 @@ class Backend:
     """An adapter with what the loop must know of its model.
 
     window: context window in tokens, 0 unknown. cost: US dollars of a usage, None where the price is unknown.
+    streams: it is asked to stream by its own options, so that what came of a call that is cut can be given back.
     """
 
     adapter: Adapter
     window: int
     cost: Callable[[Usage], float | None]
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Switchboard:
             if by_rounds or by_cost:
                 self._fire(index, rule, state.rounds + 1)
 
-    def after_error(self, state: RunState, error: AdapterError) -> bool:
+    def after_error(self, state: RunState) -> bool:
         """Takes the next fallback; False where there is none left."""
         for index, rule in enumerate(self.rules):
             if rule.on_llm_error and index not in self._fired:

@@ -11,12 +11,23 @@ from typing import Any
 from geode.adapters.cli_prompt import check_text_only
 from geode.adapters.tool_choice import ToolChoiceError, parse
 from geode.config_errors import ConfigFault
-from geode.contract import AdapterCallRequest, AdapterError, Delta, History, Message, ToolChoice, Usage
+from geode.contract import (
+    AdapterCallRequest,
+    AdapterError,
+    Delta,
+    History,
+    Message,
+    Notice,
+    TerminationReason,
+    ToolChoice,
+    ToolSpec,
+    Usage,
+)
 from geode.hooks import HookBus
 from geode.loop.agent_loop import AgentLoop
 from geode.loop.answering import Answering
 from geode.loop.answers import AnswerContract
-from geode.loop.context import ContextManager
+from geode.loop.context import ContextManager, Summariser
 from geode.loop.guards import (
     CostGuard,
     OverthinkingGuard,
@@ -29,6 +40,7 @@ from geode.loop.limits import CostCeiling, Deadline, RetryPolicy
 from geode.loop.llm import LlmCaller
 from geode.loop.policy import TurnPolicy
 from geode.loop.progress import ProgressWatch
+from geode.loop.result import RunEnded
 from geode.loop.state import RunState
 from geode.loop.switching import Backend, Switchboard
 from geode.runner.backends import Backends
@@ -121,7 +133,7 @@ def assemble(
     on_delta: Callable[[Delta], None] | None = None,
     announcements: Callable[[], Sequence[str]] = tuple,
     deferred: frozenset[str] = frozenset(),
-    specs: Callable[[], Any] | None = None,
+    specs: Callable[[], tuple[ToolSpec, ...]] | None = None,
     frozen: Mapping[str, Any] | None = None,
 ) -> AgentLoop:
     """The loop of one run. Raises ConfigFault where a part cannot be made.
@@ -144,7 +156,11 @@ def assemble(
         notify,
         on_delta,
     )
-    tools = specs or (toolbox.toolset.specs if backend.adapter.capabilities.tools else tuple)
+    every = specs or toolbox.toolset.specs
+
+    def tools() -> tuple[ToolSpec, ...]:
+        return every() if board.adapter.capabilities.tools else ()
+
     if not backend.adapter.capabilities.tools:
         _say_text_only(settings, backend, toolbox, choice, notices)
     request = AdapterCallRequest((), system, response_schema=schema, deferred=deferred)
@@ -156,7 +172,7 @@ def assemble(
         max_tokens=lambda: board.adapter.max_tokens,
         overhead=overhead,
         offload=toolbox.offload if settings.tools.result_tokens else None,
-        summarise=_summariser(settings, calls, request, history, tools, state),
+        summarise=_summariser(settings, calls, request, history, tools),
         warning=settings.context.warning,
         critical=settings.context.critical,
         keep_results=settings.context.keep_results,
@@ -262,8 +278,8 @@ def _summariser(
     request: AdapterCallRequest,
     history: History,
     tools: Callable[[], Any],
-    state: RunState,
-) -> Any:
+) -> Summariser | None:
+    """Asks the model in use. A summary that fails is done without: the run goes on, and older messages are pruned."""
     if not settings.context.summary.enabled:
         return None
     summary = settings.context.summary
@@ -274,12 +290,21 @@ def _summariser(
             messages=(*history, Message.user(summary.prompt)),
             tools=tools(),
             tool_choice=ToolChoice("none"),
-            round=state.rounds + 1,
+            round=calls.state.rounds + 1,
             max_tokens=summary.max_tokens,
             thinking=False,
             response_schema=None,
         )
-        return (await calls.call(asked, purpose="summary")).text or None
+        try:
+            return (await calls.call(asked, purpose="summary")).text.strip() or None
+        except AdapterError as error:
+            reason = str(error)
+        except RunEnded as ended:
+            if ended.end.reason is not TerminationReason.LLM_ERROR:
+                raise
+            reason = str((ended.end.error or {}).get("message"))
+        calls.notify(Notice("summary", f"no summary was made: {reason}", "context.summary.enabled=false"))
+        return None
 
     return summarise
 

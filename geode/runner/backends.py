@@ -90,6 +90,9 @@ class Backends:
             except CredentialError as error:
                 faults.append(str(error))
             faults += self._price_faults(options)
+        for rule in self.switch_rules():
+            if rule.model is not None:
+                faults += self._price_faults(replace(adapter_options(self._named(rule.adapter)), model=rule.model))
         if faults:
             raise ConfigFault(dict.fromkeys(faults))
         if settings.provider.kind == "scripted" and self._transport is None:
@@ -209,7 +212,7 @@ class Backends:
             environ=self._environ,
         )
         self._opened.append(adapter)
-        return Backend(adapter, self._window(options), self._cost_of(options))
+        return Backend(adapter, self._window(options), self._cost_of(options), streams=options.stream)
 
     def _window(self, options: AdapterOptions) -> int:
         if options.capabilities.context_window:
