@@ -39,7 +39,7 @@ class Credential(Part):
 
 
 class Thinking(Part):
-    type: Literal["enabled", "adaptive", "disabled"] | None = None
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"] | None = None
     """Reasoning on, off, or as the model sees fit; null sends nothing."""
     budget_tokens: Tokens | None = None
     """Tokens of reasoning, with type enabled."""
@@ -50,6 +50,9 @@ class Thinking(Part):
     clear: bool | None = None
     """False keeps earlier reasoning in the conversation (GLM)."""
     always: bool = False
+    """The model always thinks and refuses to be told not to (GLM)."""
+    when_off: Literal["disabled", "between_tools"] | None = None
+    """What a call without thinking (wrap-up) sends as the type; null leaves it out (Messages)."""
 
     @model_validator(mode="after")
     def _budget(self) -> Thinking:

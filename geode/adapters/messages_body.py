@@ -41,15 +41,17 @@ def thinking(
 ) -> tuple[dict[str, Any] | None, str | None]:
     """(`thinking`, effort) of a call, each None where it is not sent.
 
-    Off means that the key is left out: the models that cannot do without thinking refuse `disabled`. On them a low
-    effort is the nearest thing.
+    Off means `thinking.when_off`, or that the key is left out: models that cannot do without thinking refuse `disabled`. On
+    them a low effort is the nearest thing.
     """
     configured = options.thinking
     effort = configured.effort
+    if not request.thinking and configured.when_off is not None:
+        return {"type": configured.when_off}, "high" if effort in ("xhigh", "max") else effort
     if configured.type is None:
         return None, effort
-    if configured.type == "disabled":
-        return {"type": "disabled"}, effort
+    if configured.type in ("disabled", "between_tools"):
+        return {"type": configured.type}, effort
     if not request.thinking:
         return None, "low" if effort is not None and configured.type == "adaptive" else effort
     value: dict[str, Any] = {"type": configured.type}

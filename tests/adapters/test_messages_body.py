@@ -375,3 +375,13 @@ def test_extra_keys_of_the_config_win() -> None:
     assert body["metadata"] == {"user_id": "u"}
     assert body["max_tokens"] == 7
     assert body["model"] == MODEL
+
+
+def test_a_call_without_thinking_sends_what_the_model_takes_for_it() -> None:
+    """Claude Sonnet 5.5 thinks by default and refuses `disabled`: between_tools is its least."""
+    thinking = ThinkingOptions(type="adaptive", effort="max", when_off="between_tools")
+    bench = Bench(thinking=thinking)
+    body = bench.body(thinking=False)
+    assert body["thinking"] == {"type": "between_tools"}
+    assert body["output_config"] == {"effort": "high"}
+    assert bench.body()["thinking"] == {"type": "adaptive"}
