@@ -22,6 +22,7 @@ Content = str | tuple[TextBlock | ImageBlock, ...]
 
 _MAX_DEPTH = 60
 _IMAGE_HINTS = ('"screenshot"', '"image"', "data:image/")
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _PLAIN = (dict, list, tuple, bool, int, float)
 
 
@@ -85,7 +86,7 @@ def _fast(value: Any) -> str | None:
     if type(value) not in _PLAIN:
         return None
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = _encode(value)
     except (TypeError, ValueError, RecursionError):
         return None
     return None if any(hint in text for hint in _IMAGE_HINTS) else text

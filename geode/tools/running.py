@@ -70,29 +70,24 @@ class HandlerRunner:
             services=common.services,
             stopped=stopped,
         )
-        timed_out = Attempt(Converted(texts.timed_out(seconds), True), "timeout", "TimeoutError")
-        watchdog = None if at is None else loop.call_at(at + self._cancel_grace_s, abandon, timed_out)
         task = asyncio.current_task()
-        cancels = 0 if task is None else task.cancelling()
-        limit = asyncio.timeout_at(at)
+        assert task is not None
+        cancels = task.cancelling()
+        limit = _Limit(loop, task, at, self._cancel_grace_s, lambda: abandon(_timed_out(seconds)))
         try:
-            async with limit:
-                result = await self._call(tool, arguments, context)
+            result = await self._call(tool, arguments, context)
         except ToolError as error:
             return Attempt(Converted(_message(error) or texts.SILENT_ERROR, True), "error", "ToolError")
         except asyncio.CancelledError:
-            if task is not None and task.cancelling() > cancels:
+            if limit.expired and task.cancelling() - 1 <= cancels:
+                return _timed_out(seconds)
+            if task.cancelling() > cancels:
                 raise
             return Attempt(Converted(texts.CANCELLED_ITSELF, True), "error", "CancelledError")
-        except TimeoutError as error:
-            if limit.expired():
-                return timed_out
-            return _raised(error)
         except (Exception, SystemExit) as error:
-            return _raised(error)
+            return _timed_out(seconds) if limit.expired else _raised(error)
         finally:
-            if watchdog is not None:
-                watchdog.cancel()
+            limit.end()
             if stopped is not None:
                 stopped.set()
         if result.is_error and not result.content:
@@ -111,6 +106,42 @@ class HandlerRunner:
         return convert(await value if inspect.isawaitable(value) else value)
 
 
+class _Limit:
+    """A deadline on the running task: it is cancelled then, and if that does not help within the grace, `abandon` runs.
+
+    As `asyncio.timeout`, but one timer serves both, which is most of what a quick call would spend on it.
+    """
+
+    __slots__ = ("_abandon", "_grace_s", "_loop", "_task", "_timer", "expired")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        task: asyncio.Task[Any],
+        at: float | None,
+        grace_s: float,
+        abandon: Callable[[], None],
+    ) -> None:
+        self.expired = False
+        self._loop = loop
+        self._task = task
+        self._grace_s = grace_s
+        self._abandon = abandon
+        self._timer = None if at is None else loop.call_at(at, self._expire)
+
+    def _expire(self) -> None:
+        self.expired = True
+        self._task.cancel()
+        self._timer = self._loop.call_later(self._grace_s, self._abandon)
+
+    def end(self) -> None:
+        """The task has come back: takes back the cancel, if one was made."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.expired:
+            self._task.uncancel()
+
+
 def _in_thread(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Any:
     """What the handler gave, made ready here: a large result is no work for the event loop."""
     value = tool.handler(arguments, context)
@@ -124,6 +155,10 @@ def own_copy(value: Any) -> Any:
     if isinstance(value, list):
         return [own_copy(item) for item in value]
     return value
+
+
+def _timed_out(seconds: float) -> Attempt:
+    return Attempt(Converted(texts.timed_out(seconds), True), "timeout", "TimeoutError")
 
 
 def _raised(error: BaseException) -> Attempt:

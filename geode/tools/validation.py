@@ -6,11 +6,13 @@ Where a schema's root is no object, the arguments are `{"value": ...}`, and what
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from geode.schema_kinds import WRAPPER, admits_object, target
+from geode.tools.quick_check import quick_check
 
 __all__ = ["compile_schema", "declared_properties", "schema_fault"]
 
@@ -45,8 +47,13 @@ def compile_schema(schema: Mapping[str, Any]) -> Check:
 
     validator = validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
     wrapped = not admits_object(schema)
+    quick = None
+    with contextlib.suppress(Exception):  # a schema that is none (an MCP server's): said at the first call
+        quick = None if wrapped or "$schema" in schema else quick_check(schema)
 
     def check(arguments: Mapping[str, Any]) -> list[str]:
+        if quick is not None and quick(arguments):
+            return []
         lines: list[str] = []
         value: Any = arguments
         if wrapped:
