@@ -159,6 +159,14 @@ class Sandbox(Part):
     """Most processes and threads that a command may start."""
     env: tuple[str, ...] = ()
     """Names of environment variables let through besides the harmless ones."""
+    memory_bytes: Count = 0
+    """Most memory of one process."""
+    file_bytes: Count = 0
+    """Largest file that a command may write."""
+    cpu_s: Count = 0
+    """Seconds of processor time of one process."""
+    read_only_as_safe: bool = False
+    """A command that only reads (its words are parsed, and what is not understood counts as writing) is a safe call."""
 
 
 class Web(Part):
@@ -168,6 +176,8 @@ class Web(Part):
     deny_hosts: tuple[str, ...] = ()
     max_bytes: Count = 5_000_000
     timeout_s: Seconds = 30
+    proxy: str | None = None
+    """URL of a proxy to go through; the environment's is never used. It then looks addresses up itself."""
 
 
 class Safety(Part):

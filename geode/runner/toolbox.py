@@ -20,6 +20,7 @@ from geode.tools.processor import ProcessorOptions, ToolCallProcessor
 from geode.tools.recovery import RecoveryOptions
 from geode.tools.registry import ToolRegistry
 from geode.tools.safety import SafetyPolicy
+from geode.tools.sandbox import SandboxOptions, sandbox_fault
 from geode.tools.terminal import Terminal
 from geode.tools.toolset import Toolset
 from geode.tools.types import ASKER, OFFLOAD_STORE, ToolConfigError, ToolEnvironment
@@ -151,6 +152,9 @@ def open_toolbox(
         )
     except ToolConfigError as error:
         raise ConfigFault(error.faults) from error
+    limits = {"sandbox": settings.safety.sandbox.model_dump(), "web": settings.safety.web.model_dump()}
+    if "run_bash" in toolset.names() and (fault := sandbox_fault(SandboxOptions.from_limits(limits["sandbox"]))):
+        raise ConfigFault([fault])
     store = OffloadStore(run_dir / "offload", max_bytes=tools.offload_bytes, read_tokens=tools.result_tokens or 5000)
     everything = {OFFLOAD_STORE: store, **services}
     if terminal is not None:
@@ -159,7 +163,7 @@ def open_toolbox(
         workspace,
         notify,
         environ,
-        {"sandbox": settings.safety.sandbox.model_dump(), "web": settings.safety.web.model_dump()},
+        limits,
         everything,
     )
     r = settings.recovery
