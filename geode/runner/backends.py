@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from geode.adapters import HTTP_WIRES, make_adapter
 from geode.adapters.credentials import CredentialError, Masker, Secrets, resolve
 from geode.adapters.options import AdapterOptions
 from geode.config_errors import ConfigFault, nearest
-from geode.contract import Adapter, Notice, NoticeSink, Usage
+from geode.contract import Adapter, AdapterError, Notice, NoticeSink, Usage
 from geode.data import script_path
 from geode.loop.switching import Backend, SwitchRule
 from geode.pricing import ModelRef, PriceBook, PriceOverride
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from geode.provider import LoopbackProvider
     from geode.script import Script, ScriptPlayer
 
-__all__ = ["Backends", "adapter_options", "load_script"]
+__all__ = ["Backends", "Played", "adapter_options", "load_script"]
 
 DEFAULT_SCRIPT = "config-survey"
 """The script that a rehearsal plays where none is named: the one of the built-in task."""
@@ -47,10 +47,21 @@ def load_script(name: str, where: str) -> Script:
         raise ConfigFault([f"{where}: {line}" for line in str(error).splitlines()]) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Turns of a script that an earlier process of this run played: by which adapter, in the conversation that begins
+    with this user text."""
+
+    adapter: str
+    first_user: str
+    turns: int
+
+
 class Backends:
     """Opens the adapters that a run may use, and closes them.
 
-    transport: in place of the network, for printing requests; credentials are then placeholders.
+    transport: in place of the network, for printing requests; credentials are then placeholders. played: where the
+    scripts of a resumed run stand.
     """
 
     def __init__(
@@ -59,8 +70,10 @@ class Backends:
         environ: Mapping[str, str],
         notify: NoticeSink,
         transport: httpx2.AsyncBaseTransport | None = None,
+        played: Sequence[Played] = (),
     ) -> None:
         self._settings = settings
+        self._played = played
         self._environ = environ
         self._notify = notify
         self._transport = transport
@@ -140,11 +153,8 @@ class Backends:
             if rule.adapter and rule.adapter != self._settings.adapter.name:
                 if rule.adapter not in self._settings.adapters:
                     names = self._settings.adapters
-                    raise ConfigFault(
-                        [
-                            f"switch.rules.{index}.adapter: unknown adapter {rule.adapter!r}{nearest(rule.adapter, names)}"
-                        ]
-                    )
+                    hint = nearest(rule.adapter, names)
+                    raise ConfigFault([f"switch.rules.{index}.adapter: unknown adapter {rule.adapter!r}{hint}"])
                 found[rule.adapter] = self._settings.adapters[rule.adapter]
         return found
 
@@ -176,6 +186,7 @@ class Backends:
         name = self._settings.provider.script or self._settings.adapter.script or DEFAULT_SCRIPT
         script = load_script(name, "provider.script")
         self._provider = LoopbackProvider(script, strict=self._settings.provider.strict)
+        self._skip(self._provider.player, lambda _adapter: True)
         await self._provider.start()
         self._notify(Notice("scripted", "scripted, no model: the loopback provider answers", "provider=live"))
 
@@ -198,7 +209,10 @@ class Backends:
             from geode.script import ScriptPlayer
 
             script = load_script(options.script or DEFAULT_SCRIPT, "adapter.script")
-            player = self._players.setdefault(options.script or DEFAULT_SCRIPT, ScriptPlayer(script))
+            player = self._players.get(options.script or DEFAULT_SCRIPT)
+            if player is None:
+                player = self._players[options.script or DEFAULT_SCRIPT] = ScriptPlayer(script)
+                self._skip(player, lambda adapter: self._script_of(adapter) == options.script)
             self._notify(Notice("scripted", f"scripted, no model: the script {script.name!r} answers", "adapter=NAME"))
         adapter = make_adapter(
             wire_options,
@@ -213,6 +227,18 @@ class Backends:
         )
         self._opened.append(adapter)
         return Backend(adapter, self._window(options), self._cost_of(options), streams=options.stream)
+
+    def _skip(self, player: ScriptPlayer, mine: Callable[[str], bool]) -> None:
+        for played in self._played:
+            if mine(played.adapter):
+                try:
+                    player.skip(played.first_user, played.turns)
+                except AdapterError as error:
+                    raise ConfigFault([error.message]) from error
+
+    def _script_of(self, adapter: str) -> str | None:
+        known = {self._settings.adapter.name: self._settings.adapter, **self._settings.adapters}
+        return known[adapter].script if adapter in known else None
 
     def _window(self, options: AdapterOptions) -> int:
         if options.capabilities.context_window:
