@@ -56,6 +56,7 @@ class LlmCaller:
         """One LLM call with its retries, counted in the state. An empty answer is asked for again once."""
         if self.recorded is not None:
             response, self.recorded = self.recorded, None
+            self.state.rounds = request.round
             return response
         attempt, empty = 0, False
         while True:

@@ -12,8 +12,11 @@ from geode.settings import Task
 __all__ = ["prepare_workspace"]
 
 
-def prepare_workspace(task: Task, run_dir: Path) -> Path:
-    """Makes the workspace and copies the task's files into it. Raises ConfigFault where a path is no good."""
+def prepare_workspace(task: Task, run_dir: Path, *, copy: bool = True) -> Path:
+    """Makes the workspace and copies the task's files into it. Raises ConfigFault where a path is no good.
+
+    copy: False leaves the files alone (a run that goes on may have changed them).
+    """
     if task.workspace is None:
         workspace = run_dir / "workspace"
         workspace.mkdir(parents=True, exist_ok=True)
@@ -22,7 +25,7 @@ def prepare_workspace(task: Task, run_dir: Path) -> Path:
         if not workspace.is_dir():
             raise ConfigFault([f"task.workspace: given {task.workspace!r}, allowed: a folder that is there"])
     workspace = workspace.resolve()
-    for index, file in enumerate(task.files):
+    for index, file in enumerate(task.files if copy else ()):
         where = f"task.files.{index}"
         try:
             source = shipped(file.source) or Path(file.source).expanduser()
