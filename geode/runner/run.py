@@ -11,16 +11,16 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geode import __version__
 from geode.config_errors import ConfigFault
 from geode.contract import Delta, History, Notice
 from geode.hooks import Event, HookBus, Payload, SessionStarted
-from geode.journal import Journal
+from geode.journal import JOURNAL_FILE, Journal, JournalBusy
 from geode.loop.agent_loop import AgentLoop
 from geode.loop.result import AgenticResult
-from geode.loop.state import RunState, SessionRecord
+from geode.loop.state import Ledger, RunState, SessionRecord
 from geode.runner.assembly import Budgets, assemble, check_request
 from geode.runner.backends import Backends
 from geode.runner.notices import NoticeBoard
@@ -61,13 +61,13 @@ async def run_settings(
     run_dir.mkdir(parents=True, exist_ok=True)
     notices = NoticeBoard()
     async with AsyncExitStack() as stack:
-        backends = Backends(settings, environ, notices.post)
+        backends = Backends(settings, environ, notices.post, played=resume.played if resume is not None else ())
         stack.push_async_callback(backends.aclose)
         registry = load_registry(settings)
         backend = await backends.open()
         bus = HookBus(timeout_s=settings.hooks.timeout_s, notify=notices.post)
         add_hooks(settings, bus)
-        workspace = prepare_workspace(settings.task, run_dir)
+        workspace = prepare_workspace(settings.task, run_dir, copy=resume is None)
         terminal = Terminal.find(on_prompt=on_prompt)
         toolbox = open_toolbox(
             settings,
@@ -83,7 +83,8 @@ async def run_settings(
         )
         stack.callback(toolbox.processor.close)
         history = History(resume.messages if resume is not None else ())
-        state = RunState(_session(settings, run_dir))
+        session = _session(settings, run_dir)
+        state = RunState(session, Ledger(before=session.cost))
         if resume is not None:
             resume.restore(state)
         loop = assemble(
@@ -101,12 +102,13 @@ async def run_settings(
         )
         check_request(loop, settings)
 
-        journal = Journal(
-            run_dir / "journal.jsonl",
+        journal = _open_journal(
+            run_dir / JOURNAL_FILE,
             fsync=settings.journal.fsync,
             mask=backends.masker.text,
             notify=notices.post,
             first=resume.next_number if resume is not None else 0,
+            size=resume.size if resume is not None else None,
         )
         stack.callback(journal.close)
         run_id = resume.run_id if resume is not None else uuid.uuid4().hex[:12]
@@ -127,10 +129,21 @@ async def run_settings(
             notices.tell(on_notice)
         stack.push_async_callback(bus.aclose)
         bus.emit(_started(settings, loop, run_id, scripted=backends.scripted))
+        if resume is not None:
+            resume.begin(history, loop.calls)
         with _Signals():
             result = await loop.run(settings.task.prompt if resume is None else resume.text)
         _write_result(run_dir / "result.json", result, backends.masker.text)
     return result
+
+
+def _open_journal(path: Path, **options: Any) -> Journal:
+    try:
+        return Journal(path, **options)
+    except JournalBusy as error:
+        raise ConfigFault([str(error)]) from error
+    except OSError as error:
+        raise ConfigFault([f"the journal cannot be opened: {error.strerror or error} ({path})"]) from error
 
 
 def _started(settings: Settings, loop: AgentLoop, run_id: str, *, scripted: bool) -> SessionStarted:
