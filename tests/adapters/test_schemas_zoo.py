@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 import re
@@ -51,12 +52,18 @@ def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
         todo += [sub[key] for key in SINGLE if key in sub]
 
 
+@functools.cache
+def faults(text: str) -> list[str]:
+    return [e.message for e in META.iter_errors(json.loads(text))]
+
+
 def check(sent: Sendable, wire: str) -> None:
     """The rules of a wire, as its provider states them, checked from outside."""
     schema = sent.schema
-    json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
-    assert json.loads(json.dumps(schema)) == schema
-    assert [e.message for e in META.iter_errors(schema)] == []
+    text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    text.encode()
+    assert json.loads(text) == schema
+    assert faults(text) == []
     assert schema["type"] == "object"
     assert isinstance(schema["properties"], dict)
     assert not {"oneOf", "anyOf", "allOf", "$ref", "$schema", "$id", "definitions"} & schema.keys()
@@ -174,7 +181,7 @@ def test_valid_ones_as_response_schemas() -> None:
 
 def test_hostile_ones_never_crash() -> None:
     sendable = 0
-    for schema in hostile_schemas(1500):
+    for schema in hostile_schemas(600):
         for wire in TOOLS:
             for convert, test in ((TOOLS[wire], check), (OUTPUTS[wire], check_output)):
                 sent = convert(schema)
@@ -183,7 +190,7 @@ def test_hostile_ones_never_crash() -> None:
                     continue
                 sendable += 1
                 test(sent, wire)
-    assert sendable > 3000
+    assert sendable > 1200
 
 
 @pytest.mark.parametrize(
