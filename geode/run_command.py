@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from geode.loop.result import AgenticResult
+    from geode.runner.resume import ResumePoint
     from geode.settings import Settings
 
-__all__ = ["run"]
+__all__ = ["exit_code", "run", "run_displayed"]
 
 _CANCELLED = 130
 
@@ -98,7 +99,7 @@ def run_job(config: DictConfig, config_dirs: Sequence[str], *, traceback: bool) 
         if sweep is not None:
             words = [str(word).lstrip("+") for word in hydra.overrides.task]
             print(f"job {hydra.job.num}: {' '.join(words)}", file=sys.stderr, flush=True)
-        result = _run_settings(settings, folder, in_sweep=sweep is not None)
+        result = run_displayed(settings, folder, in_sweep=sweep is not None)
     except ConfigFault as fault:
         if traceback and sweep is None:
             raise
@@ -130,7 +131,10 @@ def exit_code(result: AgenticResult) -> int:
     return codes.get(result.termination_reason, 1)
 
 
-def _run_settings(settings: Settings, folder: Path, *, in_sweep: bool) -> AgenticResult:
+def run_displayed(
+    settings: Settings, folder: Path, *, in_sweep: bool = False, resume: ResumePoint | None = None
+) -> AgenticResult:
+    """Runs settings with the console display that they ask for. Raises ConfigFault, KeyboardInterrupt."""
     from geode.display import Display, summary_line
     from geode.runner import run_settings
 
@@ -143,7 +147,12 @@ def _run_settings(settings: Settings, folder: Path, *, in_sweep: bool) -> Agenti
         with contextlib.suppress(NotImplementedError, RuntimeError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await run_settings(
-            settings, folder, observers=(display.observe,), on_notice=display.notice, on_prompt=display.pause
+            settings,
+            folder,
+            observers=(display.observe,),
+            on_notice=display.notice,
+            on_prompt=display.pause,
+            resume=resume,
         )
 
     try:
