@@ -7,6 +7,7 @@ Where a schema's root is no object, the arguments are `{"value": ...}`, and what
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = ["compile_schema", "declared_properties", "schema_fault"]
 Check = Callable[[Mapping[str, Any]], list[str]]
 
 MAX_VIOLATIONS = 5
+_MAX_SEEN = 1000
 _MAX_TEXT = 300
 
 
@@ -54,22 +56,20 @@ def compile_schema(schema: Mapping[str, Any]) -> Check:
     def check(arguments: Mapping[str, Any]) -> list[str]:
         if quick is not None and quick(arguments):
             return []
-        lines: list[str] = []
         value: Any = arguments
         if wrapped:
             if set(arguments) != {WRAPPER}:
                 return [f"$: must be an object with the one property {WRAPPER!r}, which holds the value"]
             value = arguments[WRAPPER]
+        lines: list[str] = []
         try:
-            for error in validator.iter_errors(value):
-                if len(lines) == MAX_VIOLATIONS:
-                    lines.append("(there are more)")
-                    break
+            for error in itertools.islice(validator.iter_errors(value), _MAX_SEEN):
                 path = [WRAPPER, *error.absolute_path] if wrapped else error.absolute_path
                 lines.append(f"{_path(path)}: {_short(error.message)}")
         except Exception as error:  # a reference that leads nowhere, or in a circle
             return [f"the tool's schema cannot be applied: {_short(f'{type(error).__name__}: {error}')}"]
-        return lines
+        lines.sort()  # the validator goes through sets, whose order differs from one process to the next
+        return lines if len(lines) <= MAX_VIOLATIONS else [*lines[:MAX_VIOLATIONS], "(there are more)"]
 
     return check
 
