@@ -41,7 +41,7 @@ class CaptureTransport(httpx2.AsyncBaseTransport):
 
     def __init__(
         self,
-        answers: Iterable[Answer] | Callable[[Mapping[str, Any]], Answer] = (),
+        answers: Iterable[Answer] | Callable[[Mapping[str, Any]], Answer | None] = (),
         *,
         secrets: Secrets | None = None,
     ) -> None:

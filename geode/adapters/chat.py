@@ -21,7 +21,7 @@ from geode.adapters.history import Transcript
 from geode.adapters.options import AdapterOptions
 from geode.adapters.schemas import undo_text
 from geode.adapters.sdk import ApiClient
-from geode.adapters.tool_choice import OnUnsupported, resolve, to_wire
+from geode.adapters.tool_choice import OnUnsupported, ToolChoiceError, resolve, to_wire
 from geode.contract import (
     AdapterCallRequest,
     AdapterCallResult,
@@ -108,8 +108,8 @@ class ChatAdapter:
         self._built: _Plan | None = None
 
     def build(self, request: AdapterCallRequest) -> bytes:
-        """The request's body, byte for byte as it is sent. Raises AdapterError for a tool that cannot be sent, and
-        ToolChoiceError for a choice that the backend does not take, where the config makes those errors."""
+        """The request's body, byte for byte as it is sent. Raises AdapterError for a tool that cannot be sent, or a
+        choice that the backend does not take, where the config makes those errors."""
         return self._plan(request).body
 
     def parse(self, payload: Mapping[str, Any], round: int = 1) -> AdapterCallResult:
@@ -152,9 +152,12 @@ class ChatAdapter:
 
     def _plan(self, request: AdapterCallRequest) -> _Plan:
         options = self._options
-        choice, narrowed = resolve(
-            request.tool_choice, self.capabilities, self._on_unsupported, self._notify, self.name
-        )
+        try:
+            choice, narrowed = resolve(
+                request.tool_choice, self.capabilities, self._on_unsupported, self._notify, self.name
+            )
+        except ToolChoiceError as error:
+            raise AdapterError(ErrorKind.TOOL_CHOICE, str(error), provider=self.name) from None
         allowed = request.allowed
         if narrowed is not None:
             allowed = narrowed if allowed is None else narrowed & allowed

@@ -58,6 +58,10 @@ class Call(_Model):
     input: dict[str, Any] | str | None = None
     arguments: str | None = None
     id: str | None = None
+    result: Any = None
+    """What the call comes to where tools are not run (`geode wire`): a text or JSON. Runs do not look at it."""
+    failed: bool = False
+    """That result is an error."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Call:
