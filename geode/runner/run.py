@@ -23,6 +23,7 @@ from geode.loop.result import AgenticResult
 from geode.loop.state import Ledger, RunState, SessionRecord
 from geode.runner.assembly import Budgets, assemble, check_request
 from geode.runner.backends import Backends
+from geode.runner.mcp import McpTools
 from geode.runner.notices import NoticeBoard
 from geode.runner.sessions import default_session_dir, open_session
 from geode.runner.targets import load_target
@@ -65,6 +66,14 @@ async def run_settings(
         stack.push_async_callback(backends.aclose)
         registry = load_registry(settings)
         backend = await backends.open()
+        servers = McpTools(settings, registry, environ=environ, notify=notices.post, log_dir=run_dir / "mcp")
+        stack.push_async_callback(servers.aclose)
+        await servers.open()
+        masker = backends.masker
+
+        def mask(text: str) -> str:
+            return servers.mask(masker.text(text))
+
         bus = HookBus(timeout_s=settings.hooks.timeout_s, notify=notices.post)
         add_hooks(settings, bus)
         workspace = prepare_workspace(settings.task, run_dir, copy=resume is None)
@@ -105,7 +114,7 @@ async def run_settings(
         journal = _open_journal(
             run_dir / JOURNAL_FILE,
             fsync=settings.journal.fsync,
-            mask=backends.masker.text,
+            mask=mask,
             notify=notices.post,
             first=resume.next_number if resume is not None else 0,
             size=resume.size if resume is not None else None,
@@ -133,7 +142,7 @@ async def run_settings(
             resume.begin(history, loop.calls)
         with _Signals():
             result = await loop.run(settings.task.prompt if resume is None else resume.text)
-        _write_result(run_dir / "result.json", result, backends.masker.text)
+        _write_result(run_dir / "result.json", result, mask)
     return result
 
 
