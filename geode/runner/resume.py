@@ -144,6 +144,7 @@ class _Walk:
     def take(self, record: Mapping[str, Any]) -> None:
         event, t = record["event"], record["t"]
         if event == "journal":
+            self.header = record  # a resumption's own settings hold from then on
             self.elapsed += max(0.0, self.last.get("t", t) - (self.since or t))
             self.since = t
             self._uncertain()
