@@ -22,7 +22,7 @@ class ConfigFault(Exception):
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the allowed name nearest to `word`, or nothing."""
-    names = list(allowed)
+    names = [str(name) for name in allowed]
     folded = {name.casefold().replace("-", "_"): name for name in names}
     found = difflib.get_close_matches(str(word).casefold().replace("-", "_"), folded, n=1, cutoff=0.5)
     return f"; did you mean {folded[found[0]]!r}?" if found else ""
