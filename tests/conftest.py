@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from cli_kit import Ran, RunGeode, clean_environ
 
+pytest.register_assert_rewrite("loop_kit")
+
 
 @pytest.fixture
 def geode(tmp_path: Path) -> RunGeode:

@@ -23,6 +23,10 @@ __all__ = [
 ]
 
 
+_DUST = 1e-9
+"""US dollars: what a sum of floats may be off by."""
+
+
 class Guard(Protocol):
     """Says whether another round may start."""
 
@@ -93,7 +97,7 @@ class CostGuard:
             return None
         cost = state.ledger.total
         self.warn(state)
-        if cost >= self.cost_budget:
+        if cost >= self.cost_budget - _DUST:
             self.bus.emit(CostLimitExceeded(state.rounds + 1, cost, self.cost_budget))
             return End(
                 TerminationReason.COST_BUDGET_EXCEEDED, {"cost": cost, "cost_budget": self.cost_budget, "hard": False}
@@ -103,7 +107,7 @@ class CostGuard:
     def warn(self, state: RunState) -> None:
         """Emits the warning where it is due; asked again at the end, since the last answer may cross the share."""
         cost = state.ledger.total
-        if self.cost_budget and not self.warned and cost >= self.warning * self.cost_budget:
+        if self.cost_budget and not self.warned and cost >= self.warning * self.cost_budget - _DUST:
             self.warned = True
             self.bus.emit(CostWarning(max(state.rounds, 1), cost, self.cost_budget, self.warning))
 

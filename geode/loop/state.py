@@ -62,9 +62,6 @@ class RunState:
     continuations: int = 0
     repairs: int = 0
 
-    def __post_init__(self) -> None:
-        self.ledger.before = self.session.cost
-
     @property
     def elapsed_s(self) -> float:
         return self.elapsed_before_s + time.monotonic() - self.started
