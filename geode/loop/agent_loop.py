@@ -56,9 +56,9 @@ class Processor(Protocol):
 class AgentLoop:
     """One run. Owns its history and state; everything it uses is handed in.
 
-    request: the parts of a request that stay the same all through (system, deferred, response_schema). tools: gives
-    the specs of the moment. additions: gives texts for the newest message before a round (status, the end of a
-    background sub-agent).
+    request: the parts of a request that stay the same all through (system, response_schema). tools, deferred: give
+    the specs of the moment, and the names of those that are loaded on demand. additions: gives texts for the newest
+    message before a round (status, the end of a background sub-agent).
     """
 
     history: History
@@ -75,6 +75,7 @@ class AgentLoop:
     request: AdapterCallRequest
     tools: Callable[[], tuple[ToolSpec, ...]]
     additions: Callable[[], Sequence[str]] = tuple
+    deferred: Callable[[], frozenset[str]] = frozenset
     _batch: Batch | None = None
 
     async def run(self, text: str | None) -> AgenticResult:
@@ -148,6 +149,7 @@ class AgentLoop:
                 self.request,
                 messages=self.history,
                 tools=self.tools(),
+                deferred=self.deferred(),
                 tool_choice=plan.tool_choice,
                 round=plan.round,
                 max_tokens=plan.max_tokens,

@@ -132,8 +132,6 @@ def assemble(
     budgets: Budgets,
     on_delta: Callable[[Delta], None] | None = None,
     announcements: Callable[[], Sequence[str]] = tuple,
-    deferred: frozenset[str] = frozenset(),
-    specs: Callable[[], tuple[ToolSpec, ...]] | None = None,
     frozen: Mapping[str, Any] | None = None,
 ) -> AgentLoop:
     """The loop of one run. Raises ConfigFault where a part cannot be made.
@@ -156,14 +154,23 @@ def assemble(
         notify,
         on_delta,
     )
-    every = specs or toolbox.toolset.specs
+    on_demand = toolbox.on_demand
 
     def tools() -> tuple[ToolSpec, ...]:
-        return every() if board.adapter.capabilities.tools else ()
+        capabilities = board.adapter.capabilities
+        if not capabilities.tools:
+            return ()
+        return toolbox.toolset.specs() if on_demand is None else on_demand.specs(capabilities, history)
 
+    def deferred() -> frozenset[str]:
+        return frozenset() if on_demand is None else on_demand.deferred(board.adapter.capabilities)
+
+    if on_demand is not None and backend.adapter.capabilities.tools and (late := len(on_demand.late())):
+        text = f"{late} of {len(toolbox.toolset.names())} tools are loaded on demand (more than {on_demand.threshold})"
+        notify(Notice("tools.deferred", text, "tools.defer_threshold=0"))
     if not backend.adapter.capabilities.tools:
         _say_text_only(settings, backend, toolbox, choice, notices)
-    request = AdapterCallRequest((), system, response_schema=schema, deferred=deferred)
+    request = AdapterCallRequest((), system, response_schema=schema)
     overhead = _overhead(system, tools)
     context = ContextManager(
         history,
@@ -172,7 +179,7 @@ def assemble(
         max_tokens=lambda: board.adapter.max_tokens,
         overhead=overhead,
         offload=toolbox.offload if settings.tools.result_tokens else None,
-        summarise=_summariser(settings, calls, request, history, tools),
+        summarise=_summariser(settings, calls, request, history, tools, deferred),
         warning=settings.context.warning,
         critical=settings.context.critical,
         keep_results=settings.context.keep_results,
@@ -226,6 +233,7 @@ def assemble(
         request,
         tools,
         _additions(settings, state, policy, deadline, announcements, frozen or {}),
+        deferred,
     )
 
 
@@ -246,6 +254,7 @@ def check_request(loop: AgentLoop, settings: Settings) -> None:
         loop.request,
         messages=(Message.user(settings.task.prompt),),
         tools=loop.tools(),
+        deferred=loop.deferred(),
         tool_choice=loop.policy.tool_choice,
     )
     try:
@@ -278,6 +287,7 @@ def _summariser(
     request: AdapterCallRequest,
     history: History,
     tools: Callable[[], Any],
+    deferred: Callable[[], frozenset[str]],
 ) -> Summariser | None:
     """Asks the model in use. A summary that fails is done without: the run goes on, and older messages are pruned."""
     if not settings.context.summary.enabled:
@@ -289,6 +299,7 @@ def _summariser(
             request,
             messages=(*history, Message.user(summary.prompt)),
             tools=tools(),
+            deferred=deferred(),
             tool_choice=ToolChoice("none"),
             round=calls.state.rounds + 1,
             max_tokens=summary.max_tokens,

@@ -22,13 +22,13 @@ from geode.tools.registry import ToolRegistry
 from geode.tools.safety import SafetyPolicy
 from geode.tools.sandbox import SandboxOptions, sandbox_fault
 from geode.tools.terminal import Terminal
+from geode.tools.tool_search import SEARCH_TOOL, LoadOnDemand, tool_search
 from geode.tools.toolset import Toolset
-from geode.tools.types import ASKER, OFFLOAD_STORE, ToolConfigError, ToolEnvironment
+from geode.tools.types import ASKER, LOADER, OFFLOAD_STORE, ToolConfigError, ToolEnvironment
 
 __all__ = ["TerminalAsker", "Toolbox", "load_registry"]
 
 DELEGATE_TOOL = "delegate_task"
-SEARCH_TOOL = "tool_search"
 
 _OFFLOAD_FROM_TOKENS = 200
 """An older result shorter than this gains nothing by going to the store."""
@@ -39,6 +39,7 @@ def load_registry(
 ) -> ToolRegistry:
     """The registry that the config describes. Raises ConfigFault with all faults. `more`: further built-in handlers."""
     tools = settings.tools
+    more = {SEARCH_TOOL: tool_search, **_delegation(settings), **(more or {})}
     handlers = {
         name: load_target(f"tools.handlers.{name}", reference)
         for name, reference in (tools.handlers.items() if need_handlers else ())
@@ -46,8 +47,8 @@ def load_registry(
     try:
         return ToolRegistry.load(
             [data_dir() / "tools" / "definitions.json", *(Path(p).expanduser() for p in tools.definitions)],
-            builtin=_Handlers(more or {}),
-            absent=_absent(more or {}),
+            builtin=_Handlers(more),
+            absent=() if DELEGATE_TOOL in more else (DELEGATE_TOOL,),
             handlers=handlers,
             folders=[Path(p).expanduser() for p in tools.folders] if need_handlers else [],
             retier=tools.retier,
@@ -76,9 +77,12 @@ class _Handlers(Mapping[str, Callable[..., Any]]):
         return len(set(self._more) | set(BUILTIN_HANDLERS))
 
 
-def _absent(more: Mapping[str, Any]) -> tuple[str, ...]:
-    """Defined tools that this run has no use for: they come with sub-agents and with client-side tool search."""
-    return tuple(name for name in (DELEGATE_TOOL, SEARCH_TOOL) if name not in more)
+def _delegation(settings: Settings) -> Mapping[str, Any]:
+    if not settings.subagents.enabled:
+        return {}
+    from geode.tools.delegate import delegate_task
+
+    return {DELEGATE_TOOL: delegate_task}
 
 
 class TerminalAsker:
@@ -108,6 +112,8 @@ class Toolbox:
     toolset: Toolset
     processor: ToolCallProcessor
     store: OffloadStore
+    on_demand: LoadOnDemand | None = None
+    """Set where tools may be loaded on demand."""
 
     def offload(self, result: ToolResultBlock) -> ToolResultBlock | None:
         """An older result, shortened with a ref_id; None where it is short, or was shortened before."""
@@ -137,14 +143,15 @@ def open_toolbox(
     include: tuple[str, ...] | None = None,
     exclude: tuple[str, ...] | None = None,
     origin: str = "",
+    delegates: bool = True,
 ) -> Toolbox:
-    """The toolbox of one run (or sub-agent: `include`, `exclude` of its toolset)."""
+    """The toolbox of one run (or sub-agent: `include`, `exclude` of its toolset; `delegates`: it may have some too)."""
     tools = settings.tools
-    toolset = registry.select(
-        settings.toolset.include if include is None else include,
-        settings.toolset.exclude if exclude is None else exclude,
-        recall=tools.result_tokens > 0,
-    )
+    include = settings.toolset.include if include is None else include
+    exclude = settings.toolset.exclude if exclude is None else exclude
+    delegates = delegates and registry.get(DELEGATE_TOOL) is not None
+    toolset = _select(registry, include, exclude, recall=tools.result_tokens > 0, delegates=delegates)
+    on_demand = _on_demand(settings, registry, toolset, exclude)
     try:
         toolset.check()
         safety = SafetyPolicy.from_config(
@@ -156,7 +163,7 @@ def open_toolbox(
     if "run_bash" in toolset.names() and (fault := sandbox_fault(SandboxOptions.from_limits(limits["sandbox"]))):
         raise ConfigFault([fault])
     store = OffloadStore(run_dir / "offload", max_bytes=tools.offload_bytes, read_tokens=tools.result_tokens or 5000)
-    everything = {OFFLOAD_STORE: store, **services}
+    everything = {OFFLOAD_STORE: store, LOADER: on_demand, **services}
     if terminal is not None:
         everything[ASKER] = TerminalAsker(terminal)
     environment = ToolEnvironment(
@@ -168,7 +175,7 @@ def open_toolbox(
     )
     r = settings.recovery
     processor = ToolCallProcessor(
-        toolset,
+        on_demand or toolset,
         safety,
         bus,
         desk,
@@ -185,4 +192,27 @@ def open_toolbox(
         ),
         origin=origin,
     )
-    return Toolbox(registry, toolset, processor, store)
+    return Toolbox(registry, toolset, processor, store, on_demand)
+
+
+def _select(
+    registry: ToolRegistry, include: tuple[str, ...], exclude: tuple[str, ...], *, recall: bool, delegates: bool
+) -> Toolset:
+    """The toolset. The tool that delegates belongs to it where there are sub-agents (unless it is excluded, or there
+    are no tools at all); the search tool comes and goes with the need for it."""
+    include = tuple(name for name in include if name != DELEGATE_TOOL)
+    if delegates and include and DELEGATE_TOOL not in exclude:
+        include = (*include, DELEGATE_TOOL)
+    hidden = (SEARCH_TOOL,) if delegates or registry.get(DELEGATE_TOOL) is None else (SEARCH_TOOL, DELEGATE_TOOL)
+    kept = tuple(name for name in exclude if name not in (SEARCH_TOOL, DELEGATE_TOOL) or registry.get(name))
+    return registry.select(include, (*kept, *(name for name in hidden if name not in kept)), recall=recall)
+
+
+def _on_demand(
+    settings: Settings, registry: ToolRegistry, toolset: Toolset, exclude: tuple[str, ...]
+) -> LoadOnDemand | None:
+    """Loading on demand, unless it is off; a named tool choice leaves no room for a search."""
+    search, threshold = registry.get(SEARCH_TOOL), settings.tools.defer_threshold
+    if search is None or SEARCH_TOOL in exclude or not threshold or settings.tool_choice.type == "tool":
+        return None
+    return LoadOnDemand(toolset, search, threshold=threshold, core=settings.tools.core)

@@ -23,6 +23,7 @@ from geode.contract import (
 
 __all__ = [
     "ASKER",
+    "LOADER",
     "OFFLOAD_STORE",
     "SUBAGENTS",
     "CallStatus",
@@ -41,6 +42,7 @@ __all__ = [
 OFFLOAD_STORE = "offload_store"
 ASKER = "asker"
 SUBAGENTS = "subagents"
+LOADER = "loader"
 
 
 def _ignore(_notice: Notice) -> None:
