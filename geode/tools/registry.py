@@ -109,6 +109,7 @@ class ToolRegistry:
                 for name, (_, where) in callables.items()
                 if name not in by_name
             ]
+        unclaimed = [name for name in callables if name not in by_name]
         tools = []
         for name, one in by_name.items():
             if name in absent:
@@ -116,7 +117,7 @@ class ToolRegistry:
             function = callables[name][0] if name in callables else (builtin or {}).get(name) or _OWN.get(name)
             source = "user" if name in callables or function is None else "builtin"
             if function is None and need_handlers:
-                faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, callables)}")
+                faults.append(f"{one.where}: tool {name!r}: there is no handler{nearest(name, unclaimed)}")
             bound = bind(function or _missing, one.spec.input_schema)
             if need_handlers:
                 faults += [f"{one.where}: tool {name!r}: {fault}" for fault in bound.faults]
