@@ -46,6 +46,9 @@ def load_script(name: str, where: str) -> Script:
     except ScriptFormatError as error:
         raise ConfigFault([f"{where}: {line}" for line in str(error).splitlines()]) from error
 
+_PLACEHOLDER = "placeholder"
+"""Stands for a secret where none is needed: no secret itself, so never masked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -91,7 +94,7 @@ class Backends:
     @property
     def masker(self) -> Masker:
         """Takes the secrets of every adapter of this run out of texts."""
-        return Masker(*self._secrets.values())
+        return Masker(*(secret for secret in self._secrets.values() if secret.value != _PLACEHOLDER))
 
     async def open(self) -> Backend:
         """The first backend. Raises ConfigFault with a line per missing credential, script or price."""
@@ -164,7 +167,7 @@ class Backends:
 
     def _secret(self, options: AdapterOptions) -> Secrets:
         if self._transport is not None or self._settings.provider.kind == "scripted":
-            return Secrets("placeholder", "placeholder" if options.credential.kind == "codex_file" else None)
+            return Secrets(_PLACEHOLDER, _PLACEHOLDER if options.credential.kind == "codex_file" else None)
         return resolve(options.credential, self._environ, options.name)
 
     def _price_faults(self, options: AdapterOptions) -> list[str]:
