@@ -511,6 +511,10 @@ class HookBus:
             raise ValueError(f"{event} cannot be intercepted (allowed: {allowed})")
         self._interceptors.append((event, name or _name(interceptor), interceptor))
 
+    def ask_as_well(self, other: HookBus) -> None:
+        """Adds another bus's interceptors: what a sub-agent does passes those of its run."""
+        self._interceptors += other._interceptors
+
     def has_interceptors(self, event: Event) -> bool:
         """Whether anybody would be asked at `event`."""
         return any(e is event for e, _, _ in self._interceptors)
@@ -519,8 +523,10 @@ class HookBus:
         """Tells every observer. Never raises, never waits."""
         for events, observer in self._inline:
             if events is None or payload.event in events:
-                with contextlib.suppress(Exception):
+                try:
                     observer(payload)
+                except Exception:  # it must not raise, and if it does the run goes on
+                    continue
         for events, lane in self._lanes:
             if not lane.broken and (events is None or payload.event in events):
                 lane.queue.put_nowait(payload)

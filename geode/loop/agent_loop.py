@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -58,7 +58,7 @@ class AgentLoop:
 
     request: the parts of a request that stay the same all through (system, response_schema). tools, deferred: give
     the specs of the moment, and the names of those that are loaded on demand. additions: gives texts for the newest
-    message before a round (status, the end of a background sub-agent).
+    message before a round (status, the end of a background sub-agent). closing: awaited once the end is known.
     """
 
     history: History
@@ -76,6 +76,7 @@ class AgentLoop:
     tools: Callable[[], tuple[ToolSpec, ...]]
     additions: Callable[[], Sequence[str]] = tuple
     deferred: Callable[[], frozenset[str]] = frozenset
+    closing: Callable[[End], Awaitable[None]] | None = None
     _batch: Batch | None = None
 
     async def run(self, text: str | None) -> AgenticResult:
@@ -93,7 +94,19 @@ class AgentLoop:
             end = End(TerminationReason.USER_CANCELLED, {"round": self.state.rounds})
         if self._batch is not None:
             self._append_results(self._batch.close(f"This call was interrupted: {end.reason.value}."))
+        await self._close(end)
         return self.answering.finish(end, self.calls)
+
+    async def _close(self, end: End) -> None:
+        """Ends what goes on beside the loop; a cancel meanwhile only hurries it."""
+        if self.closing is None:
+            return
+        try:
+            await self.closing(end)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            await self.closing(End(TerminationReason.USER_CANCELLED))
 
     async def _rounds(self) -> End:
         while True:

@@ -46,6 +46,7 @@ def load_script(name: str, where: str) -> Script:
     except ScriptFormatError as error:
         raise ConfigFault([f"{where}: {line}" for line in str(error).splitlines()]) from error
 
+
 _PLACEHOLDER = "placeholder"
 """Stands for a secret where none is needed: no secret itself, so never masked."""
 
@@ -137,6 +138,13 @@ class Backends:
         settings = self._named(name)
         options = adapter_options(settings)
         return self._make(replace(options, model=model) if model else options)
+
+    def another(self, backend: Backend) -> Backend:
+        """A second backend like the one in use, for a run inside the run. One that replays a journal is shared."""
+        options = adapter_options(self._named(backend.adapter.name))
+        if options.wire == "replay":
+            return backend
+        return self._make(replace(options, model=backend.adapter.model))
 
     async def aclose(self) -> None:
         """Closes adapters, servers and children. Safe to call twice."""

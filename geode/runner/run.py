@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -16,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from geode import __version__
 from geode.config_errors import ConfigFault
 from geode.contract import Delta, History, Notice
-from geode.hooks import Event, HookBus, Payload, SessionStarted
+from geode.hooks import Event, HookBus, Payload
 from geode.journal import JOURNAL_FILE, Journal, JournalBusy
-from geode.loop.agent_loop import AgentLoop
 from geode.loop.result import AgenticResult
 from geode.loop.state import Ledger, RunState, SessionRecord
 from geode.runner.assembly import Budgets, assemble, check_request
 from geode.runner.backends import Backends
 from geode.runner.mcp import McpTools
 from geode.runner.notices import NoticeBoard
+from geode.runner.records import started_event, write_result
 from geode.runner.sessions import default_session_dir, open_session
 from geode.runner.targets import load_target
 from geode.runner.toolbox import load_registry, open_toolbox
@@ -32,6 +30,7 @@ from geode.runner.workspace import prepare_workspace
 from geode.settings import Settings
 from geode.tools.approval import ApprovalDesk, find_approver
 from geode.tools.terminal import Terminal
+from geode.tools.types import SUBAGENTS
 
 if TYPE_CHECKING:
     from geode.runner.resume import ResumePoint
@@ -78,6 +77,14 @@ async def run_settings(
         add_hooks(settings, bus)
         workspace = prepare_workspace(settings.task, run_dir, copy=resume is None)
         terminal = Terminal.find(on_prompt=on_prompt)
+        desk = ApprovalDesk(find_approver(terminal))
+        run_id = resume.run_id if resume is not None else uuid.uuid4().hex[:12]
+        agents = None
+        if settings.subagents.enabled:
+            from geode.runner.subagents import Shared, Subagents
+
+            shared = Shared(settings, registry, backends, desk, terminal, workspace, environ, mask, run_id)
+            agents = Subagents(shared, run_dir, bus, notices)
         toolbox = open_toolbox(
             settings,
             registry,
@@ -85,9 +92,9 @@ async def run_settings(
             workspace=workspace,
             bus=bus,
             notify=notices.post,
-            desk=ApprovalDesk(find_approver(terminal)),
+            desk=desk,
             terminal=terminal,
-            services={},
+            services={SUBAGENTS: agents},
             environ=environ,
         )
         stack.callback(toolbox.processor.close)
@@ -108,7 +115,10 @@ async def run_settings(
             notices=notices,
             budgets=Budgets.of(settings),
             on_delta=on_delta,
+            announcements=agents.announcements if agents is not None else tuple,
         )
+        if agents is not None:
+            agents.bind(loop, toolbox, Budgets.of(settings))
         check_request(loop, settings)
 
         journal = _open_journal(
@@ -120,7 +130,6 @@ async def run_settings(
             size=resume.size if resume is not None else None,
         )
         stack.callback(journal.close)
-        run_id = resume.run_id if resume is not None else uuid.uuid4().hex[:12]
         journal.header(
             run_id=run_id,
             session_id=state.session.id,
@@ -137,12 +146,12 @@ async def run_settings(
         if on_notice is not None:
             notices.tell(on_notice)
         stack.push_async_callback(bus.aclose)
-        bus.emit(_started(settings, loop, run_id, scripted=backends.scripted))
+        bus.emit(started_event(loop, Budgets.of(settings), run_id, scripted=backends.scripted))
         if resume is not None:
             resume.begin(history, loop.calls)
         with _Signals():
             result = await loop.run(settings.task.prompt if resume is None else resume.text)
-        _write_result(run_dir / "result.json", result, mask)
+        write_result(run_dir / "result.json", result, mask)
     return result
 
 
@@ -153,22 +162,6 @@ def _open_journal(path: Path, **options: Any) -> Journal:
         raise ConfigFault([str(error)]) from error
     except OSError as error:
         raise ConfigFault([f"the journal cannot be opened: {error.strerror or error} ({path})"]) from error
-
-
-def _started(settings: Settings, loop: AgentLoop, run_id: str, *, scripted: bool) -> SessionStarted:
-    b, adapter = settings.budget, loop.calls.board.adapter
-    return SessionStarted(
-        run_id,
-        loop.state.session.id,
-        adapter.name,
-        adapter.model,
-        tuple(spec.name for spec in loop.tools()),
-        loop.request.system,
-        b.max_rounds,
-        b.time_budget_s,
-        b.cost_budget,
-        scripted,
-    )
 
 
 def _session(settings: Settings, run_dir: Path) -> SessionRecord:
@@ -220,11 +213,3 @@ class _Signals:
     def __exit__(self, *_exc: object) -> None:
         for number in self._installed:
             asyncio.get_running_loop().remove_signal_handler(number)
-
-
-def _write_result(path: Path, result: AgenticResult, mask: Callable[[str], str]) -> None:
-    text = mask(json.dumps(result.to_dict(), ensure_ascii=False, indent=2, default=str))
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text + "\n")
-    os.replace(temporary, path)
