@@ -26,7 +26,7 @@ from geode.tools.tool_search import SEARCH_TOOL, LoadOnDemand, tool_search
 from geode.tools.toolset import Toolset
 from geode.tools.types import ASKER, LOADER, OFFLOAD_STORE, ToolConfigError, ToolEnvironment
 
-__all__ = ["TerminalAsker", "Toolbox", "load_registry"]
+__all__ = ["TerminalAsker", "Toolbox", "choose_tools", "load_registry"]
 
 DELEGATE_TOOL = "delegate_task"
 
@@ -147,13 +147,8 @@ def open_toolbox(
 ) -> Toolbox:
     """The toolbox of one run (or sub-agent: `include`, `exclude` of its toolset; `delegates`: it may have some too)."""
     tools = settings.tools
-    include = settings.toolset.include if include is None else include
-    exclude = settings.toolset.exclude if exclude is None else exclude
-    delegates = delegates and registry.get(DELEGATE_TOOL) is not None
-    toolset = _select(registry, include, exclude, recall=tools.result_tokens > 0, delegates=delegates)
-    on_demand = _on_demand(settings, registry, toolset, exclude)
+    toolset, on_demand = choose_tools(settings, registry, include=include, exclude=exclude, delegates=delegates)
     try:
-        toolset.check()
         safety = SafetyPolicy.from_config(
             settings.safety.tiers.model_dump(), [rule.model_dump() for rule in settings.safety.rules]
         )
@@ -193,6 +188,27 @@ def open_toolbox(
         origin=origin,
     )
     return Toolbox(registry, toolset, processor, store, on_demand)
+
+
+def choose_tools(
+    settings: Settings,
+    registry: ToolRegistry,
+    *,
+    include: tuple[str, ...] | None = None,
+    exclude: tuple[str, ...] | None = None,
+    delegates: bool = True,
+) -> tuple[Toolset, LoadOnDemand | None]:
+    """The tools that a run is given, and what loads some of them on demand. Raises ConfigFault."""
+    include = settings.toolset.include if include is None else include
+    exclude = settings.toolset.exclude if exclude is None else exclude
+    delegates = delegates and registry.get(DELEGATE_TOOL) is not None
+    toolset = _select(registry, include, exclude, recall=settings.tools.result_tokens > 0, delegates=delegates)
+    on_demand = _on_demand(settings, registry, toolset, exclude)
+    try:
+        toolset.check()
+    except ToolConfigError as error:
+        raise ConfigFault(error.faults) from error
+    return toolset, on_demand
 
 
 def _select(

@@ -1,0 +1,111 @@
+"""Looks for faults in the tools of a config: everything that can be known before a run, for all three wires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from geode.adapters.names import NameAliases
+from geode.adapters.schemas import Unsendable, for_chat, for_messages, for_responses
+from geode.config_errors import ConfigFault, nearest
+from geode.contract import Notice
+from geode.runner.backends import adapter_options
+from geode.runner.mcp import list_mcp_tools
+from geode.runner.toolbox import choose_tools, load_registry
+from geode.settings import Settings
+from geode.tools.registry import ToolRegistry
+from geode.tools.safety import SafetyPolicy
+from geode.tools.sandbox import SandboxOptions, sandbox_fault
+from geode.tools.types import Tool, ToolConfigError
+from geode.tools.validation import declared_properties
+
+__all__ = ["check"]
+
+_WIRES = {"messages": for_messages, "responses": for_responses, "chat": for_chat}
+
+
+async def check(settings: Settings, environ: Mapping[str, str]) -> tuple[int, list[str], list[str]]:
+    """(number of tools given to the model, faults, notes); a fault is something that would not work as configured."""
+    faults: list[str] = []
+    notes: list[str] = []
+    try:
+        registry = load_registry(settings)
+    except ConfigFault as fault:
+        faults += fault.lines
+        try:
+            registry = load_registry(settings, need_handlers=False)  # what else there is to say
+        except ConfigFault:
+            return 0, faults, notes
+    notices: list[Notice] = []
+    try:
+        await list_mcp_tools(settings, registry, environ=environ, notify=notices.append)
+    except ConfigFault as fault:
+        faults += fault.lines
+    faults += [notice.message for notice in notices]
+    try:
+        toolset, on_demand = choose_tools(settings, registry)
+    except ConfigFault as fault:
+        return 0, [*faults, *fault.lines], notes
+    tools = toolset.tools()
+    _wires(tools, faults, notes)
+    faults += _rules(settings, registry)
+    if registry.get("run_bash") in tools:
+        unsafe = sandbox_fault(SandboxOptions.from_limits(settings.safety.sandbox.model_dump()))
+        faults += [unsafe] if unsafe else []
+    options = adapter_options(settings.adapter)
+    most, late = options.capabilities.max_tools, len(on_demand.late()) if on_demand is not None else 0
+    if late and not options.capabilities.tool_search:
+        late, tools = 0, tools[: len(tools) - late]  # geode's own search finds the rest
+    if most and len(tools) + bool(late) > most:
+        faults.append(f"{options.name}: {len(tools)} tools, allowed: {most}, the search tool counted")
+    return len(toolset.names()), list(dict.fromkeys(faults)), notes
+
+
+def _wires(tools: Sequence[Tool], faults: list[str], notes: list[str]) -> None:
+    """What each wire would drop (faults) or loosen and rename (notes); one line where they agree."""
+    aliases = NameAliases(tool.name for tool in tools)
+    for tool in tools:
+        if (alias := aliases.to_wire(tool.name)) != tool.name:
+            notes.append(f"tool {tool.name!r}: goes as {alias!r} on the wire")
+        dropped: dict[str, list[str]] = {}
+        loosened: dict[str, list[str]] = {}
+        for wire, convert in _WIRES.items():
+            sent = convert(tool.spec.input_schema)
+            if isinstance(sent, Unsendable):
+                dropped.setdefault(sent.reason, []).append(wire)
+                continue
+            for note in sent.notes:
+                loosened.setdefault(note, []).append(wire)
+        faults += [
+            f"tool {tool.name!r}: {_on(wires)}: its schema cannot be sent: {why}" for why, wires in dropped.items()
+        ]
+        notes += [f"{said}: {_on(wires)}: {why}" for why, wires in loosened.items()]
+
+
+def _on(wires: Sequence[str]) -> str:
+    return "every wire" if len(wires) == len(_WIRES) else ", ".join(wires)
+
+
+def _rules(settings: Settings, registry: ToolRegistry) -> list[str]:
+    """Safety rules that can never match: a misspelt one would leave a door open."""
+    given = settings.safety
+    faults: list[str] = []
+    try:
+        SafetyPolicy.from_config(given.tiers.model_dump(), [rule.model_dump() for rule in given.rules])
+    except ToolConfigError as error:
+        faults += error.faults
+    for index, rule in enumerate(given.rules):
+        matching = [tool for tool in registry.tools() if fnmatchcase(tool.name, rule.tool)]
+        if not matching:
+            names = registry.names()
+            faults.append(f"safety.rules[{index}].tool: {rule.tool!r} matches no tool{nearest(rule.tool, names)}")
+            continue
+        declared = [declared_properties(tool.spec.input_schema) for tool in matching]
+        known = {name for names in declared for name in names or ()}
+        if all(tool.spec.input_schema.get("additionalProperties") is False for tool in matching):
+            faults += [
+                f"safety.rules[{index}].arguments.{name}: {rule.tool!r} has no such argument{nearest(name, known)}"
+                for name in rule.arguments
+                if name not in known
+            ]
+    return faults
