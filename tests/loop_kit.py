@@ -152,7 +152,8 @@ async def play(
 ) -> Run:
     """Plays a script through `run_settings`. wire: over HTTP; None is the scripted adapter in process.
 
-    clean: the provider must have found nothing wrong. cancel_at: cancels the run when a tool of that name starts. wires: further wires that a switch may go to.
+    clean: the provider must have found nothing wrong. cancel_at: cancels the run when a tool of that name starts.
+    wires: further wires that a switch may go to.
     """
     script = dict(script) if isinstance(script, Mapping) else {"turns": list(script)}
     folder = folder / f"run-{len(list(folder.glob('run-*')))}"
