@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import time
@@ -78,7 +79,7 @@ class JournalBusy(JournalError):
 def _plain(value: Any) -> Any:
     """What `json` cannot write by itself."""
     if is_dataclass(value) and not isinstance(value, type):
-        data = {f.name: getattr(value, f.name) for f in fields(value)}
+        data = _shallow(value)
         tag = _TAGS.get(type(value))
         return {"type": tag, **data} if tag else data
     if isinstance(value, Enum):
@@ -88,6 +89,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
+
+
+def _shallow(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in _names(type(value))}
+
+
+_encode = json.JSONEncoder(default=_plain, ensure_ascii=False, separators=(",", ":")).encode
 
 
 def encode_message(message: Message) -> dict[str, Any]:
@@ -176,7 +189,7 @@ class Journal:
     def observe(self, payload: Payload) -> None:
         """Writes an event."""
         event = payload.event
-        self._write(event.value, {f.name: getattr(payload, f.name) for f in fields(payload)})
+        self._write(event.value, _shallow(payload))
         if self._fsync == "round" and event in (Event.TURN_COMPLETED, Event.SESSION_ENDED):
             self._sync()
 
@@ -225,7 +238,7 @@ class Journal:
 
 def _dumps(record: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(record, default=_plain, ensure_ascii=False, separators=(",", ":"))
+        return _encode(record)
     except (ValueError, TypeError, RecursionError):  # a cycle or an odd key: keep the event, not its shape
         safe = {k: v if isinstance(v, str | int | float | None) else repr(v)[:10_000] for k, v in record.items()}
         return json.dumps(safe, ensure_ascii=False, separators=(",", ":"))

@@ -167,6 +167,8 @@ _LOOKS_SECRET = re.compile(
 )
 """Bearer values, `sk-` keys, JWTs and Z.ai keys, wherever they stand (providers echo keys in error texts)."""
 
+_DOTTED_KEY = re.compile(r"\.(?<=[0-9a-f]{32}\.)[A-Za-z0-9]{16}")
+
 _SHORTEST = 6
 """A shorter value is not looked for in free text: it would mask ordinary words."""
 
@@ -190,7 +192,7 @@ class Masker:
         """`text` with each secret as `***`."""
         if self._known is not None:
             text = self._known.sub(MASK, text)
-        return _LOOKS_SECRET.sub(_masked, text)
+        return _LOOKS_SECRET.sub(_masked, text) if _may_look_secret(text) else text
 
     def json(self, value: Any) -> Any:
         """A copy of a JSON value: secrets masked in its strings, and whole where the key's name says so."""
@@ -211,6 +213,14 @@ class Masker:
             scheme, space, _ = value.partition(" ")
             return f"{scheme} {MASK}" if space and scheme.lower() in ("bearer", "basic") else MASK
         return self.json(value)
+
+
+def _may_look_secret(text: str) -> bool:
+    """Whether `_LOOKS_SECRET` can match: every line of a journal is looked at, and few hold any of this."""
+    if "sk-" in text or "eyJ" in text or _DOTTED_KEY.search(text) is not None:
+        return True
+    lower = text.lower()
+    return "bearer" in lower or "basic" in lower
 
 
 def _masked(match: re.Match[str]) -> str:
