@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from geode.adapters.options import AdapterOptions
 from geode.contract import Adapter, NoticeSink
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HTTP_WIRES", "make_adapter"]
 
-HTTP_WIRES = ("messages", "responses", "chat")
+HTTP_WIRES: Final = ("messages", "responses", "chat")
 """Wire families that go over HTTP through an SDK."""
 
 
