@@ -76,9 +76,8 @@ def _wires(tools: Sequence[Tool], faults: list[str], notes: list[str]) -> None:
                 continue
             for note in sent.notes:
                 loosened.setdefault(note, []).append(wire)
-        faults += [
-            f"tool {tool.name!r}: {_on(wires)}: its schema cannot be sent: {why}" for why, wires in dropped.items()
-        ]
+        said = f"tool {tool.name!r}"
+        faults += [f"{said}: {_on(wires)}: its schema cannot be sent: {why}" for why, wires in dropped.items()]
         notes += [f"{said}: {_on(wires)}: {why}" for why, wires in loosened.items()]
 
 
