@@ -97,7 +97,8 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def _shallow(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in _names(type(value))}
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _names(kind)}
 
 
 _encode = json.JSONEncoder(default=_plain, ensure_ascii=False, separators=(",", ":")).encode
