@@ -250,15 +250,14 @@ class _Walk:
         newest = messages[-1] if messages else None
         if newest is not None and newest.tool_uses:
             additions.append(Message.user(*(self._result(use) for use in newest.tool_uses)))
-        elif self.call is not None and not self.settled and self.ended is None:
-            rounds -= 1
-            answer, continuations = self.answer_before, self.continuations_before
-            if self.used and newest is not None and newest.role == "assistant":
-                recorded = recorded_response(self.call, newest)
+        elif self.call is not None and self.ended is None:
+            paused = self.settled and self.call["stop_reason"] == "pause_turn"
+            if newest is not None and newest.role == "assistant" and self.used and not paused:
+                recorded = recorded_response(self.call, newest)  # an answer whose end is not on record: taken again
                 messages = messages[:-1]
-            elif self.used:  # results or a hint followed: the round is over but for its last line
-                rounds += 1
-                answer, continuations = self.answer, self.continuations
+            if recorded is not None or not self.used:
+                rounds -= 1
+                answer, continuations = self.answer_before, self.continuations_before
         newest = (*messages, *additions)[-1] if messages else None
         if self.agents and newest is not None and newest.role == "user":
             additions.append(Message.user(*(LOST_AGENT.format(id=agent) for agent in self.agents)))
