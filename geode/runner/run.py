@@ -50,11 +50,12 @@ async def run_settings(
     on_delta: Callable[[Delta], None] | None = None,
     environ: Mapping[str, str] | None = None,
     resume: ResumePoint | None = None,
+    processor: Callable[[HookBus], Any] | None = None,
 ) -> AgenticResult:
     """Runs one experiment in `run_dir` and leaves its journal and result there.
 
     observers: quick functions that see every event at once. on_prompt: told when a question stands on the terminal.
-    resume: where an earlier run of this folder stopped. Ctrl-C (SIGINT), SIGTERM or a cancel of the calling task ends
+    processor: makes what takes the place of the tools' processor. resume: where an earlier run of this folder stopped. Ctrl-C (SIGINT), SIGTERM or a cancel of the calling task ends
     the run `user_cancelled`. Raises ConfigFault before anything is run.
     """
     environ = os.environ if environ is None else environ
@@ -97,6 +98,8 @@ async def run_settings(
             services={SUBAGENTS: agents},
             environ=environ,
         )
+        if processor is not None:
+            toolbox.processor = processor(bus)
         stack.callback(toolbox.processor.close)
         history = History(resume.messages if resume is not None else ())
         session = _session(settings, run_dir)
