@@ -12,6 +12,7 @@ from geode.adapters.options import AdapterOptions
 from geode.config_errors import ConfigFault, nearest
 from geode.contract import Adapter, AdapterError, Notice, NoticeSink, Usage
 from geode.data import script_path
+from geode.journal import JournalError
 from geode.loop.switching import Backend, SwitchRule
 from geode.pricing import ModelRef, PriceBook, PriceOverride
 from geode.settings import Settings
@@ -59,6 +60,13 @@ class Played:
     adapter: str
     first_user: str
     turns: int
+
+
+def _make_adapter(options: AdapterOptions, **parts: Any) -> Adapter:
+    try:
+        return make_adapter(options, **parts)
+    except JournalError as error:
+        raise ConfigFault([f"adapter.journal: {error}"]) from error
 
 
 class Backends:
@@ -231,7 +239,7 @@ class Backends:
                 player = self._players[options.script or DEFAULT_SCRIPT] = ScriptPlayer(script)
                 self._skip(player, lambda adapter: self._script_of(adapter) == options.script)
             self._notify(Notice("scripted", f"scripted, no model: the script {script.name!r} answers", "adapter=NAME"))
-        adapter = make_adapter(
+        adapter = _make_adapter(
             wire_options,
             secrets=self._secrets.get(options.name, Secrets()),
             notify=self._notify,
