@@ -69,7 +69,13 @@ def make_adapter(
     if options.wire == "replay":
         from geode.adapters.replay import ReplayAdapter
 
-        return ReplayAdapter(Path(options.journal or ""), name=options.name)
+        return ReplayAdapter(
+            Path(options.journal or "").expanduser(),
+            name=options.name,
+            model=options.model,
+            max_tokens=options.max_tokens,
+            capabilities=options.capabilities,
+        )
     given = os.environ if environ is None else environ
     if options.wire == "claude-cli":
         from geode.adapters.claude_cli import ClaudeCliAdapter
