@@ -24,8 +24,9 @@ from geode.tokens import estimate_tokens
 
 __all__ = ["ContextManager", "Offloader", "Summariser", "estimate_message"]
 
-Offloader = Callable[[ToolResultBlock], ToolResultBlock | None]
-"""Puts a result into the offload store: the short form with its ref_id, or None where it is too short to gain."""
+Offloader = Callable[[ToolResultBlock, str, int], ToolResultBlock | None]
+"""Puts a result (with its tool's name, in a round) into the offload store: the short form with its ref_id, or None
+where it is too short to gain."""
 
 Summariser = Callable[[], Awaitable[str | None]]
 """Asks the model for a summary of the history."""
@@ -135,7 +136,7 @@ class ContextManager:
             return
         before = self.history.generation
         if verdict.strategy == "offload":
-            self._offload()
+            self._offload(round)
         elif verdict.strategy == "summarise":
             await self._summarise()
         elif verdict.strategy == "prune":
@@ -143,7 +144,7 @@ class ContextManager:
         if self.history.generation != before:
             self.bus.emit(replace(verdict, tokens=self.tokens()))
 
-    def _offload(self) -> None:
+    def _offload(self, round: int) -> None:
         """Older results go to the store; the newest unread ones stay."""
         if self.offload is None:
             return
@@ -155,8 +156,11 @@ class ContextManager:
         changed = False
         for index in old:
             blocks: list[Block] = []
+            names = {use.id: use.name for use in messages[index - 1].tool_uses}
             for block in messages[index].content:
-                short = self.offload(block) if isinstance(block, ToolResultBlock) else None
+                short = None
+                if isinstance(block, ToolResultBlock):
+                    short = self.offload(block, names.get(block.tool_use_id, ""), round)
                 changed = changed or short is not None
                 blocks.append(short if short is not None else block)
             messages[index] = replace(messages[index], content=tuple(blocks))

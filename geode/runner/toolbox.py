@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from geode.config_errors import ConfigFault
 from geode.contract import NoticeSink, ToolResultBlock
 from geode.data import data_dir
-from geode.hooks import HookBus
+from geode.hooks import HookBus, ToolResultOffloaded
 from geode.runner.targets import load_target
 from geode.settings import Settings
 from geode.tools.approval import ApprovalDesk
@@ -112,20 +112,23 @@ class Toolbox:
     toolset: Toolset
     processor: ToolCallProcessor
     store: OffloadStore
+    bus: HookBus
     on_demand: LoadOnDemand | None = None
     """Set where tools may be loaded on demand."""
 
-    def offload(self, result: ToolResultBlock) -> ToolResultBlock | None:
+    def offload(self, result: ToolResultBlock, tool: str, round: int) -> ToolResultBlock | None:
         """An older result, shortened with a ref_id; None where it is short, or was shortened before."""
-        from dataclasses import replace
-
         from geode.tokens import estimate_tokens
 
         text = result.text
         if "ref_id" in text[:400] or estimate_tokens(text) <= _OFFLOAD_FROM_TOKENS:
             return None
         content, offloaded = TokenGuard(self.store, _OFFLOAD_FROM_TOKENS, lambda _n: None).apply(result.content)
-        return replace(result, content=content) if offloaded is not None else None
+        if offloaded is None:
+            return None
+        ref, size, tokens = offloaded.ref_id, offloaded.size_bytes, offloaded.tokens
+        self.bus.emit(ToolResultOffloaded(round, result.tool_use_id, tool, ref, size, tokens))
+        return replace(result, content=content)
 
 
 def open_toolbox(
@@ -187,7 +190,7 @@ def open_toolbox(
         ),
         origin=origin,
     )
-    return Toolbox(registry, toolset, processor, store, on_demand)
+    return Toolbox(registry, toolset, processor, store, bus, on_demand)
 
 
 def choose_tools(
