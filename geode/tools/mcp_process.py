@@ -18,8 +18,6 @@ from typing import Any
 
 __all__ = ["ServerLog", "ServerProcess", "stdio_transport"]
 
-_EXIT_GRACE_S = 2.0
-"""Seconds for a server to end by itself once its input is closed, and again after SIGTERM."""
 _POLL_S = 0.01
 _MAX_LINE = 64 * 1024 * 1024
 """Longest message in bytes: a server that never ends its line must not fill the memory."""
@@ -76,10 +74,15 @@ class ServerLog:
 
 @dataclass(slots=True)
 class ServerProcess:
-    """How a child is doing. `ended` is set when its output is at its end."""
+    """How a child is doing. `ended` is set when its output is at its end; `by_itself`: before it was told to end.
+
+    grace_s: seconds for a server to end once its input is closed, and again after SIGTERM.
+    """
 
     log: ServerLog
+    grace_s: float = 2.0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    by_itself: bool = False
     exit_status: int | None = None
 
 
@@ -109,10 +112,11 @@ async def stdio_transport(
     try:
         yield read_stream, write_stream
     finally:
+        state.by_itself = state.ended.is_set()
         try:
             for stream in (read_stream, write_stream):
                 stream.close()
-            await _end(child)
+            await _end(child, state.grace_s)
             await asyncio.wait(pumps, timeout=0.5)
         finally:
             _kill_group(child, signal.SIGKILL)
@@ -187,21 +191,21 @@ async def _log(child: asyncio.subprocess.Process, state: ServerProcess) -> None:
         state.log.end()
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
+async def _end(child: asyncio.subprocess.Process, grace_s: float) -> None:
     """Closes the server's input and waits for it; one that does not go is told to."""
     assert child.stdin is not None
     with contextlib.suppress(OSError, RuntimeError):
         child.stdin.close()
-    await _gone(lambda: child.returncode is None)
+    await _gone(lambda: child.returncode is None, grace_s)
     for number in (signal.SIGTERM, signal.SIGKILL):  # the server, or children that it left
-        if not _kill_group(child, number) or await _gone(lambda: _kill_group(child, 0)):
+        if not _kill_group(child, number) or await _gone(lambda: _kill_group(child, 0), grace_s):
             return
 
 
-async def _gone(alive: Callable[[], bool]) -> bool:
+async def _gone(alive: Callable[[], bool], seconds: float) -> bool:
     # not child.wait(): that waits for the pipes too, which a grandchild may hold open
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _EXIT_GRACE_S
+    deadline = loop.time() + seconds
     while alive() and loop.time() < deadline:
         await asyncio.sleep(_POLL_S)
     return not alive()

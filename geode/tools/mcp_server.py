@@ -35,7 +35,8 @@ class McpOptions:
     """How a server is reached. command: it runs as a child process over stdio; url: streamable HTTP.
 
     env: environment of the child. headers: of each request. start_timeout_s: seconds to connect and list the tools.
-    log: file for what the child writes to standard error. mask: takes secrets out of texts.
+    exit_grace_s: seconds for the child to end by itself, and again after SIGTERM. log: file for what the child writes
+    to standard error. mask: takes secrets out of texts.
     """
 
     command: str | None = None
@@ -44,6 +45,7 @@ class McpOptions:
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: float = 20.0
+    exit_grace_s: float = 2.0
     log: Path | None = None
     mask: Callable[[str], str] = lambda text: text
 
@@ -156,7 +158,7 @@ class McpServer:
     async def _transport(self, stack: AsyncExitStack) -> Any:
         o = self._options
         if o.command is not None:
-            self._process = ServerProcess(ServerLog(o.log, o.mask))
+            self._process = ServerProcess(ServerLog(o.log, o.mask), o.exit_grace_s)
             return stdio_transport(o.command, o.args, o.env, self._process)
         from mcp.client.streamable_http import streamable_http_client
         from mcp.shared._httpx_utils import create_mcp_http_client
@@ -296,7 +298,7 @@ class McpServer:
             return f"cannot run {o.command!r}: {error.strerror or error}"
         if error is None:
             text = f"no answer within {o.start_timeout_s:g} s"
-        elif o.command is not None and process is not None and process.ended.is_set():
+        elif o.command is not None and process is not None and process.by_itself:
             status = process.exit_status
             text = "it ended before it answered" + (f" (exit status {status})" if status is not None else "")
         else:
@@ -314,7 +316,12 @@ class McpServer:
         return self._options.mask(f"MCP error {error.code}: {error.message}")
 
     def _text(self, error: BaseException) -> str:
+        from pydantic import ValidationError
+
         text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False)[0]
+            text = f"its answer is not of the protocol: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         return self._options.mask(text)[:500]
 
 
