@@ -14,9 +14,8 @@ from geode.runner.mcp import list_mcp_tools
 from geode.runner.toolbox import choose_tools, load_registry
 from geode.settings import Settings
 from geode.tools.registry import ToolRegistry
-from geode.tools.safety import SafetyPolicy
 from geode.tools.sandbox import SandboxOptions, sandbox_fault
-from geode.tools.types import Tool, ToolConfigError
+from geode.tools.types import Tool
 from geode.tools.validation import declared_properties
 
 __all__ = ["check"]
@@ -87,23 +86,18 @@ def _on(wires: Sequence[str]) -> str:
 
 def _rules(settings: Settings, registry: ToolRegistry) -> list[str]:
     """Safety rules that can never match: a misspelt one would leave a door open."""
-    given = settings.safety
     faults: list[str] = []
-    try:
-        SafetyPolicy.from_config(given.tiers.model_dump(), [rule.model_dump() for rule in given.rules])
-    except ToolConfigError as error:
-        faults += error.faults
-    for index, rule in enumerate(given.rules):
+    for index, rule in enumerate(settings.safety.rules):
         matching = [tool for tool in registry.tools() if fnmatchcase(tool.name, rule.tool)]
         if not matching:
             names = registry.names()
-            faults.append(f"safety.rules[{index}].tool: {rule.tool!r} matches no tool{nearest(rule.tool, names)}")
+            faults.append(f"safety.rules.{index}.tool: {rule.tool!r} matches no tool{nearest(rule.tool, names)}")
             continue
         declared = [declared_properties(tool.spec.input_schema) for tool in matching]
         known = {name for names in declared for name in names or ()}
         if all(tool.spec.input_schema.get("additionalProperties") is False for tool in matching):
             faults += [
-                f"safety.rules[{index}].arguments.{name}: {rule.tool!r} has no such argument{nearest(name, known)}"
+                f"safety.rules.{index}.arguments.{name}: {rule.tool!r} has no such argument{nearest(name, known)}"
                 for name in rule.arguments
                 if name not in known
             ]

@@ -85,7 +85,7 @@ class SafetyPolicy:
                 faults.append(f"safety.tiers.{name}: not one of {', '.join(Tier)}{nearest(str(name), Tier)}")
             elif (approval := _approval(value, f"safety.tiers.{name}", faults)) is not None:
                 read[Tier(name)] = approval
-        parsed = [_rule(rule, f"safety.rules[{index}]", faults) for index, rule in enumerate(rules)]
+        parsed = [_rule(rule, f"safety.rules.{index}", faults) for index, rule in enumerate(rules)]
         if faults:
             raise ToolConfigError(faults)
         return cls(read, [rule for rule in parsed if rule is not None])

@@ -92,10 +92,9 @@ def test_every_fault_at_once() -> None:
     assert caught.value.faults == (
         "safety.tiers.writes: not one of safe, expensive, write, dangerous; did you mean 'write'?",
         "safety.tiers.safe: 'alow' is not one of allow, ask, deny; did you mean 'allow'?",
-        "safety.rules[0].tool: 5 is not a tool name or glob",
-        "safety.rules[0].approval: 'no' is not one of allow, ask, deny",
-        "safety.rules[1].arguments.a: '(' is not a regular expression: "
-        "missing ), unterminated subpattern at position 0",
+        "safety.rules.0.tool: 5 is not a tool name or glob",
+        "safety.rules.0.approval: 'no' is not one of allow, ask, deny",
+        "safety.rules.1.arguments.a: '(' is not a regular expression: missing ), unterminated subpattern at position 0",
     )
 
 
