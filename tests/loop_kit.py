@@ -60,6 +60,7 @@ def settings(adapter: str = "scripted", **changes: Any) -> Settings:
             "llm__base_delay_s": 0.01,
             "recovery__retry_delay_s": 0.0,
             "tools__definitions": [str(TOOLS)],
+            "tools__defer_threshold": 0,
             "tools__handlers": {
                 **{name: {"_target_": f"loop_tools.{name}"} for name in _HANDLERS},
                 "flaky": {"_target_": "loop_tools.Flaky", "failures": 3},
