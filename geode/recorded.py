@@ -68,6 +68,7 @@ def recorded_response(ended: Mapping[str, Any], message: Message | None) -> Adap
         raw_stop=ended.get("raw_stop"),
         stop_details=ended.get("stop_details"),
         request_id=ended.get("request_id"),
+        cost_usd=ended.get("cost"),
     )
 
 
