@@ -48,8 +48,9 @@ def _blocks(message: Message) -> tuple[Block, ...]:
 class _Pairer:
     """Reads messages one by one and gives turns. An assistant turn's calls stay open until the next assistant turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, merge: bool) -> None:
         self.turns: list[Turn] = []
+        self._merge = merge
         self._assistant: list[Block] = []
         self._assistant_start = 0
         self._calls: list[ToolUseBlock] = []
@@ -68,7 +69,7 @@ class _Pairer:
         blocks = tuple(b for b in blocks if not isinstance(b, ToolResultBlock))
         if not blocks:
             return
-        if self._user_start is not None or self._calls:
+        if self._user_start is not None or self._calls or (self._assistant and not self._merge):
             self.flush(index)
         if not self._assistant:
             self._assistant_start = index
@@ -121,7 +122,9 @@ class _Pairer:
         self._user, self._user_start = [], None
 
 
-def pair(messages: Sequence[Message], normalise: Normalise = _blocks, start: int = 0) -> list[Turn]:
+def pair(
+    messages: Sequence[Message], normalise: Normalise = _blocks, start: int = 0, *, merge: bool = True
+) -> list[Turn]:
     """The turns of `messages[start:]`, alternating and paired. Idempotent: a sound history comes out as it is.
 
     - a result whose call is gone is removed; a call without result is closed with `CLOSED_TEXT` as an error;
@@ -129,9 +132,10 @@ def pair(messages: Sequence[Message], normalise: Normalise = _blocks, start: int
       matched by position;
     - consecutive messages of one role are merged, results first; a message with nothing left is dropped.
 
-    `start` must be 0 or the start of an assistant turn.
+    `start` must be 0 or the start of an assistant turn. Without `merge`, consecutive assistant messages stay apart: a
+    continued answer then follows the one that was sent before, and changes nothing of it.
     """
-    pairer = _Pairer()
+    pairer = _Pairer(merge)
     for index in range(start, len(messages)):
         message = messages[index]
         pairer.feed(index, message.role, normalise(message))
@@ -142,7 +146,7 @@ def pair(messages: Sequence[Message], normalise: Normalise = _blocks, start: int
 class Transcript:
     """The message array of a request, as JSON bytes. With a `History`, each message is rendered once in a run.
 
-    render: a turn to its array items, each the bytes of one JSON value. Pure.
+    render: a turn to its array items, each the bytes of one JSON value. Pure. merge: see `pair`.
     """
 
     __slots__ = (
@@ -151,13 +155,17 @@ class Transcript:
         "_generation",
         "_history",
         "_key",
+        "_merge",
         "_normalise",
         "_open",
         "_render",
     )
 
-    def __init__(self, render: Callable[[Turn], Sequence[bytes]], normalise: Normalise = _blocks) -> None:
+    def __init__(
+        self, render: Callable[[Turn], Sequence[bytes]], normalise: Normalise = _blocks, *, merge: bool = True
+    ) -> None:
         self._render = render
+        self._merge = merge
         self._normalise = normalise
         self._history: History | None = None
         self._generation = 0
@@ -172,7 +180,7 @@ class Transcript:
         key: whatever else the rendering depends on (the aliases of names, say): another key renders all anew.
         """
         if not isinstance(messages, History):
-            return b",".join(filter(None, (self._joined(turn) for turn in pair(messages, self._normalise))))
+            return b",".join(filter(None, map(self._joined, self._turns(messages, 0))))
         if (
             messages is not self._history
             or messages.generation != self._generation
@@ -181,7 +189,7 @@ class Transcript:
         ):
             self._history, self._generation, self._key = messages, messages.generation, key
             self._closed, self._closed_messages, self._open = bytearray(), 0, []
-        turns = pair(messages, self._normalise, self._closed_messages)
+        turns = self._turns(messages, self._closed_messages)
         known = self._open
         self._open = []
         last_assistant = max((i for i, turn in enumerate(turns) if turn.role == "assistant"), default=0)
@@ -199,6 +207,9 @@ class Transcript:
         if self._closed:
             parts.insert(0, self._closed)
         return b",".join(parts)
+
+    def _turns(self, messages: Sequence[Message], start: int) -> list[Turn]:
+        return pair(messages, self._normalise, start, merge=self._merge)
 
     def _close(self, rendered: bytes) -> None:
         if rendered:

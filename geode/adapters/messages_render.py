@@ -166,7 +166,9 @@ class Renderer:
     __slots__ = ("_toolbox", "_transcript")
 
     def __init__(self, normalise: Normaliser) -> None:
-        self._transcript = Transcript(self._render, normalise)
+        # The API takes consecutive assistant messages and combines them itself: a continued `pause_turn` answer is
+        # sent back as it was (Anthropic's "Stop reasons": the paused response is appended, then the next one).
+        self._transcript = Transcript(self._render, normalise, merge=False)
         self._toolbox: Toolbox | None = None
 
     def items(self, messages: Sequence[Message], toolbox: Toolbox) -> bytes:

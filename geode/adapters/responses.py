@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +28,9 @@ from geode.contract import (
     AdapterCallResult,
     AdapterError,
     ErrorKind,
+    History,
     Json,
+    Message,
     Notice,
     NoticeSink,
     Source,
@@ -42,6 +45,9 @@ __all__ = ["ResponsesAdapter"]
 _PATH = "/responses"
 _DRAIN_S = 0.5
 """Seconds that a finished stream gets to end by itself, so that its connection can be used again."""
+
+_RECENT = 8
+"""How many histories are remembered: a run needs one, its sub-agents some more."""
 
 _LOW_EFFORTS = ("none", "minimal", "low")
 """Efforts below every model's default: kept where a call is to do without reasoning."""
@@ -104,7 +110,7 @@ class ResponsesAdapter:
             images=options.capabilities.images,
             placeholder=options.reasoning_placeholder,
         )
-        self._transcript = Transcript(self._items.render, self._items.normalise)
+        self._transcripts: OrderedDict[int, tuple[History, Transcript]] = OrderedDict()
         self._client = ApiClient("openai", options, secrets, transport)
         self._mask = Masker(secrets).text
         self._extra = {key: dump(value) for key, value in options.extra_body.items() if key not in ("input", "stream")}
@@ -150,13 +156,26 @@ class ResponsesAdapter:
             parts["stream"] = b"true"
         parts.update(self._extra)
         pairs = [b'"%b":%b' % (key.encode(), value) for key, value in parts.items()]
-        items = self._transcript.items(request.messages, self._tools.renamed) or EMPTY_INPUT
+        items = self._transcript(request.messages).items(request.messages, self._tools.renamed) or EMPTY_INPUT
         opening = (b",".join(pairs[:head]), b',"input":[', format.item, b"," if format.item else b"")
         # One join: the items are most of the body, and each copy of them costs.
         body = b"".join((b"{", *opening, items, b"],", b",".join(pairs[head:]), b"}"))
         reader = ResponseReader(self._source, options.store, self._tools.aliases.to_own, limit, self._mask)
         self._built = _Built(body, reader, format)
         return self._built
+
+    def _transcript(self, messages: Sequence[Message]) -> Transcript:
+        """The transcript of a history: a run and its sub-agents, which share an adapter, have one each."""
+        if not isinstance(messages, History):
+            return Transcript(self._items.render, self._items.normalise)
+        known = self._transcripts.get(id(messages))
+        if known is None:
+            made = Transcript(self._items.render, self._items.normalise)
+            known = self._transcripts[id(messages)] = (messages, made)
+            if len(self._transcripts) > _RECENT:
+                self._transcripts.popitem(last=False)
+        self._transcripts.move_to_end(id(messages))
+        return known[1]
 
     def _streams(self, request: AdapterCallRequest) -> bool:
         return self._options.stream or (request.on_delta is not None and self.capabilities.streaming)

@@ -125,12 +125,13 @@ def test_an_assistant_message_with_nothing_left_is_dropped_and_its_neighbours_me
     ]
 
 
-def test_assistant_messages_in_a_row_are_merged() -> None:
+def test_assistant_messages_in_a_row_stay_apart() -> None:
+    """A continued pause_turn: the API combines them itself, and the bytes that were sent stay as they are."""
     messages = Bench().messages(*HELLO, Message.assistant("one"), Message.assistant("two"), Message.user("go on"))
-    assert messages[1] == {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
-    }
+    assert messages[1:3] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "one"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "two"}]},
+    ]
 
 
 def test_a_turn_of_thinking_alone_gets_a_text() -> None:
