@@ -41,9 +41,7 @@ def test_over_the_wire(adapter: str, tmp_path: Path, geode: RunGeode) -> None:
     ran = geode("task=question", "task.prompt=Add", "tools.folders=[mine]", "toolset.include=[total]", *words)
     assert ran.code == 0, ran.err
     parts = json.loads((ran.run_dir() / "result.json").read_text())["text"].split("|")
-    texts = [
-        json.loads(part)["error"] if part.startswith("{") else part for part in parts
-    ]  # as these wires mark errors
+    texts = [json.loads(part)["error"] if part.startswith("{") else part for part in parts]
     assert [text.splitlines()[-1] for text in texts] == [
         "3",
         "- $.value[0][\"a b\"]: 'x' is not of type 'integer'",
