@@ -74,6 +74,7 @@ class McpServer:
         self._restarting = asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
         self._stale = False
+        self._status: int | None = None
 
     async def start(self) -> None:
         """Connects and lists the tools. Raises McpStartError."""
@@ -164,8 +165,13 @@ class McpServer:
         from mcp.shared._httpx_utils import create_mcp_http_client
 
         http = await stack.enter_async_context(create_mcp_http_client(headers=dict(o.headers)))
+        http.event_hooks = {**http.event_hooks, "response": [self._note_status]}
         assert o.url is not None
         return streamable_http_client(o.url, http_client=http)
+
+    async def _note_status(self, response: Any) -> None:
+        """The client tells of an error answer, but not which: that is what a wrong credential shows in."""
+        self._status = response.status_code if response.status_code >= 400 else None
 
     async def _stop(self) -> None:
         task, self._task = self._task, None
@@ -302,7 +308,7 @@ class McpServer:
             status = process.exit_status
             text = "it ended before it answered" + (f" (exit status {status})" if status is not None else "")
         else:
-            text = self._text(error)
+            text = self._text(error) + (f" (HTTP {self._status})" if self._status is not None else "")
         return f"{text}: {process.log.last[:200]}" if process is not None and process.log.last else text
 
     def _error_text(self, error: Any) -> str:
@@ -313,7 +319,8 @@ class McpServer:
                 f"The MCP server {self.name!r} ended during this call; whether the call took effect is not known. "
                 "The next call starts the server again."
             )
-        return self._options.mask(f"MCP error {error.code}: {error.message}")
+        status = f" (HTTP {self._status})" if self._status is not None else ""
+        return self._options.mask(f"MCP error {error.code}: {error.message}{status}")
 
     def _text(self, error: BaseException) -> str:
         from pydantic import ValidationError

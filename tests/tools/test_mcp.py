@@ -28,8 +28,8 @@ async def test_all_pages_are_listed_with_names_tiers_and_schemas() -> None:
         assert (echo.auto_approved, echo.parallel) == (False, False)
         assert "$defs" in servers.tools["raw__place"].spec.input_schema
         assert [n.message for n in servers.notices] == [
-            "MCP server raw: tool 'broken' is left out: at $.properties.x.type: 'nothing' is not valid under any of the "
-            "given schemas"
+            "MCP server raw: tool 'broken' is left out: at $.properties.x.type: 'nothing' is not valid under any of "
+            "the given schemas"
         ]
 
 
