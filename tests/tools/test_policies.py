@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_kit import RunGeode, clean_environ
+from cli_kit import clean_environ
+from tools_kit import run_config
 
 TIERS = {"look": "safe", "fetch": "expensive", "save": "write", "wipe": "dangerous"}
 RUN = ("task=question", "task.prompt=Go", "adapter.script=four.yaml", "tools.folders=[mine]", "display=quiet")
@@ -112,21 +113,20 @@ def verdicts(**by: str) -> list[tuple[str, str, str]]:
     ],
     ids=["interactive", "headless", "read_only", "permissive", "rules", "retier"],
 )
-def test_a_policy_in_a_run(
-    folder: Path, geode: RunGeode, safety: list[str], results: list[str], by: dict[str, str], overrides: dict[str, str]
+async def test_a_policy_in_a_run(
+    folder: Path, safety: list[str], results: list[str], by: dict[str, str], overrides: dict[str, str]
 ) -> None:
-    ran = geode(*RUN, *safety)
-    assert ran.code == 0, ran.err
-    assert outcome(ran.run_dir()) == (results, verdicts(**by), overrides)
+    run_dir = await run_config(folder, *RUN, *safety)
+    assert outcome(run_dir) == (results, verdicts(**by), overrides)
 
 
 @pytest.mark.parametrize("override", ["safety.tiers.dangerous=allow", "safety.rules=[]"])
-def test_the_override_that_a_denial_names_changes_it(folder: Path, geode: RunGeode, override: str) -> None:
+async def test_the_override_that_a_denial_names_changes_it(folder: Path, override: str) -> None:
     denying = ["safety=permissive", "safety.rules=[{tool: wipe, approval: deny}]"]
     words = ["safety=headless"] if override.startswith("safety.tiers") else denying
     kept = [word for word in words if word.partition("=")[0] != override.partition("=")[0]]
-    ran = geode(*RUN, *kept, override)
-    assert outcome(ran.run_dir())[0][3] == "wipe d"
+    run_dir = await run_config(folder, *RUN, *kept, override)
+    assert outcome(run_dir)[0][3] == "wipe d"
 
 
 def test_a_person_at_the_terminal_of_a_run(folder: Path) -> None:

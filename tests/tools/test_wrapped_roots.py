@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_kit import RunGeode
+from tools_kit import run_config
 
 SCRIPT = """
 turns:
@@ -26,7 +26,7 @@ SCHEMA = {"$ref": "#/$defs/l", "$defs": {"l": {"type": "array", "items": {"$ref"
 
 
 @pytest.mark.parametrize("adapter", ["scripted", "anthropic-payg", "openai-payg", "glm-payg"])
-def test_over_the_wire(adapter: str, tmp_path: Path, geode: RunGeode) -> None:
+async def test_over_the_wire(adapter: str, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "total.py").write_text(HANDLER)
@@ -38,9 +38,9 @@ def test_over_the_wire(adapter: str, tmp_path: Path, geode: RunGeode) -> None:
         script.write_text(SCRIPT.replace("a b", "a_b"))
     where = "adapter" if adapter == "scripted" else "provider=scripted provider"
     words = f"adapter={adapter} {where}.script=total.yaml".split()
-    ran = geode("task=question", "task.prompt=Add", "tools.folders=[mine]", "toolset.include=[total]", *words)
-    assert ran.code == 0, ran.err
-    parts = json.loads((ran.run_dir() / "result.json").read_text())["text"].split("|")
+    words += ["task=question", "task.prompt=Add", "tools.folders=[mine]", "toolset.include=[total]"]
+    run_dir = await run_config(tmp_path, *words)
+    parts = json.loads((run_dir / "result.json").read_text())["text"].split("|")
     texts = [json.loads(part)["error"] if part.startswith("{") else part for part in parts]
     assert [text.splitlines()[-1] for text in texts] == [
         "3",

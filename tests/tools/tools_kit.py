@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import os
 import pty
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from geode.contract import Notice, Tier, ToolSpec, ToolUseBlock
 from geode.hooks import Event, HookBus, Payload
@@ -145,3 +148,15 @@ class Person:
     def lines(self) -> list[str]:
         """What was shown, without the prompts' answers and empty lines."""
         return [line for line in re.split(r"\r?\n", self.shown) if line]
+
+
+async def run_config(folder: Path, *words: str) -> Path:
+    """Runs a config in this process, with nobody at its terminal; gives the run's folder."""
+    from geode.compose import compose_settings
+    from geode.runner import run_settings
+
+    run_dir = folder / "run"
+    with contextlib.chdir(folder), mock.patch("sys.stdin", io.StringIO()):
+        result = await run_settings(compose_settings(words), run_dir)
+    assert result.termination_reason == "natural", result
+    return run_dir
