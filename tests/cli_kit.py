@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _SECRETS = ("_KEY", "_TOKEN", "_SECRET", "ANTHROPIC", "OPENAI", "ZAI_", "CODEX", "CLAUDE", "HYDRA_", "GEODE_")
+_PERSONAL = ("_PROXY", "XDG_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ RunGeode = Callable[..., Ran]
 
 
 def clean_environ(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without credentials, with geode importable."""
-    environ = {k: v for k, v in os.environ.items() if not any(word in k for word in _SECRETS)}
+    """This process's environment without credentials and personal settings, with geode importable."""
+    environ = {k: v for k, v in os.environ.items() if not any(word in k.upper() for word in _SECRETS + _PERSONAL)}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environ.get("PYTHONPATH", ""))))
     return environ | dict(extra or {})

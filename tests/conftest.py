@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import site
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
@@ -12,6 +13,19 @@ import pytest
 from cli_kit import Ran, RunGeode, clean_environ
 
 pytest.register_assert_rewrite("loop_kit")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _environment(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """No credential, proxy or personal setting of whoever runs the tests reaches them, nor theirs the home folder."""
+    kept = clean_environ()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name not in kept and not name.startswith("GEODE_TEST_"):
+                patch.delenv(name)
+        patch.setenv("PYTHONUSERBASE", site.getuserbase())
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture
