@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from loop_kit import PRICE, WIRES, assert_paired, continued, play, turn, usage
 
+from geode.contract import Delta
 from geode.hooks import Event
 
 ECHO = ("echo", {"text": "a"})
@@ -259,3 +261,23 @@ async def test_an_end_of_any_kind_leaves_calls_paired(tmp_path: Path) -> None:
     run = await play(tmp_path, [turn(None, ECHO, ("fail", {}), ECHO)], budget__max_rounds=1)
     assert_paired(run.history)
     assert [r.is_error for r in run.history[-1].tool_results] == [False, True, False]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_cancel_gives_back_what_was_streamed(tmp_path: Path, wire: str) -> None:
+    text = "The answer is forty-two, and here is the reason why that is so."
+    pieces: list[str] = []
+
+    def cancel_at_the_third(delta: Delta) -> None:
+        pieces.append(delta.text)
+        if len(pieces) == 3:
+            task.cancel()
+
+    task = asyncio.ensure_future(
+        play(tmp_path, [turn(text, fault={"kind": "slow", "interval_s": 0.02})], wire, on_delta=cancel_at_the_third)
+    )
+    run = await task
+    assert (run.reason, run.result.detail) == ("user_cancelled", {"round": 1})
+    assert run.result.text == "".join(pieces)
+    assert text.startswith(run.result.text)
+    await continued(run, wire)

@@ -21,7 +21,7 @@ from geode.contract import (
     ToolUseBlock,
 )
 from geode.hooks import Block as Blocked
-from geode.hooks import HintInserted, HookBus, RoundStarted, TurnCompleted, UserInputReceived
+from geode.hooks import HintInserted, HookBus, TurnCompleted, UserInputReceived
 from geode.loop.answering import Answering, is_refusal, is_unfinished
 from geode.loop.context import ContextManager
 from geode.loop.guards import Guard, OverthinkingGuard
@@ -142,18 +142,7 @@ class AgentLoop:
     def _announce(self, plan: RoundPlan) -> None:
         if self.history and self.history[-1].role == "user" and (texts := self.additions()):
             self.history.append(Message.user(*texts))
-        rounds, budget = self.policy.max_rounds, self.policy.cost_budget
-        at, _ = self.calls.deadline.at()
-        self.bus.emit(
-            RoundStarted(
-                plan.round,
-                plan.tool_choice.name or plan.tool_choice.type,
-                plan.wrap_up,
-                remaining_rounds=rounds - plan.round if rounds else None,
-                remaining_s=at - asyncio.get_running_loop().time() if at is not None else None,
-                remaining_usd=budget - self.state.ledger.total if budget else None,
-            )
-        )
+        self.policy.announce(plan, self.state)
 
     async def _call(self, plan: RoundPlan) -> AdapterCallResult:
         """The round's LLM call; a context overflow is compacted and tried once more."""

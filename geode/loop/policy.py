@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from geode.contract import ToolChoice
-from geode.hooks import HookBus, WrapUpStarted
+from geode.hooks import HookBus, RoundStarted, WrapUpStarted
 from geode.loop.limits import Deadline
 from geode.loop.state import RunState
 
@@ -60,6 +61,20 @@ class TurnPolicy:
             self.bus.emit(WrapUpStarted(number, cause))
         limit = min(self.wrap_up_max_tokens, self.limit()) if self.wrap_up_max_tokens else None
         return RoundPlan(number, ToolChoice("none"), limit, thinking=False, wrap_up=True)
+
+    def announce(self, plan: RoundPlan, state: RunState) -> None:
+        """Tells that a round starts, and what is left of the budgets."""
+        at, _ = self.deadline.at()
+        self.bus.emit(
+            RoundStarted(
+                plan.round,
+                plan.tool_choice.name or plan.tool_choice.type,
+                plan.wrap_up,
+                remaining_rounds=self.max_rounds - plan.round if self.max_rounds else None,
+                remaining_s=at - time.monotonic() if at is not None else None,
+                remaining_usd=self.cost_budget - state.ledger.total if self.cost_budget else None,
+            )
+        )
 
     def _wrap_up_cause(self, state: RunState) -> str | None:
         if self.max_rounds and state.rounds >= self.max_rounds - min(self.wrap_up_rounds, self.max_rounds - 1):

@@ -41,7 +41,13 @@ class Reply:
 
 
 def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON that can be encoded: half a surrogate pair goes as its escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
 
 
 def json_reply(status: int, value: Any, *headers: tuple[str, str]) -> Reply:

@@ -174,7 +174,7 @@ def _input(call: ScriptCall) -> Any:
         return {}
     try:
         return json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return call.arguments
 
 
