@@ -45,7 +45,7 @@ def only(*words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("adapter", "choice"),
-    [(a, c) for a in HTTP for c in CHOICES if c[:4] in ("requ", "name") or a in ("openai-payg", "glm-payg")],
+    [(a, c) for a in HTTP for c in CHOICES if c[:4] in ("requ", "name") or a == "glm-payg"],
 )
 def test_every_adapter_sends_every_choice(adapter: str, choice: str) -> None:
     wire, url = HTTP[adapter]
@@ -60,7 +60,7 @@ def test_every_adapter_sends_every_choice(adapter: str, choice: str) -> None:
     assert semantic(wire, body, url) == []  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("adapter", HTTP)
+@pytest.mark.parametrize("adapter", ["anthropic-payg", "codex-oauth", "glm-payg"])
 def test_without_tools_nothing_of_tools_is_sent(adapter: str) -> None:
     body = only(f"adapter={adapter}", "toolset=none")["body"]
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(body)
@@ -105,7 +105,7 @@ def test_the_scripted_adapter_shows_its_neutral_rendering() -> None:
     assert [m["role"] for m in request["body"]["messages"]] == ["user"]
 
 
-@pytest.mark.parametrize("adapter", [*HTTP, "scripted"])
+@pytest.mark.parametrize("adapter", ["anthropic-payg", "codex-oauth", "glm-payg", "scripted"])
 async def test_several_rounds_grow_by_a_suffix(adapter: str) -> None:
     words = (f"adapter={adapter}", "wire.rounds=4")
     found = await collect(compose_settings(words))

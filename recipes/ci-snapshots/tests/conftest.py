@@ -1,0 +1,16 @@
+"""Snapshots as JSON files, one for each test, with the keys in the order in which they are sent."""
+
+import json
+
+import pytest
+from syrupy.extensions.json import JSONSnapshotExtension
+
+
+class AsSent(JSONSnapshotExtension):
+    def serialize(self, data, **kwargs):
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+
+
+@pytest.fixture
+def snapshot(snapshot):
+    return snapshot.use_extension(AsSent)

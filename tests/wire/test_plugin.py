@@ -1,0 +1,60 @@
+"""The pytest plugin, and the example repository that uses it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_kit import ROOT, Ran, clean_environ
+
+from geode.config_errors import ConfigFault
+from geode.testing import GeodeWire
+
+EXAMPLE = ROOT / "recipes" / "ci-snapshots"
+SAVED = "tests/__snapshots__/test_payloads"
+
+
+def run_pytest(folder: Path, *words: str) -> Ran:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=clean_environ(), capture_output=True, text=True, timeout=100, check=False
+    )
+    return Ran(done.returncode, done.stdout, done.stderr, folder)
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EXAMPLE, tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def test_the_example_repository_passes_and_notices_a_change(example: Path) -> None:
+    ran = run_pytest(example)
+    assert ran.code == 0, ran.out
+    assert "4 snapshots passed" in ran.out
+    adapter = example / "conf" / "adapter" / "my-gateway.yaml"
+    adapter.write_text(adapter.read_text().replace("max_tokens: 2048", "max_tokens: 2049"))
+    changed = run_pytest(example, "-k", "first_request")
+    assert changed.code == 1
+    assert "3 snapshots failed" in changed.out
+
+
+def test_what_the_example_has_saved() -> None:
+    (request,) = json.loads((EXAMPLE / SAVED / "test_first_request[required].json").read_text())
+    assert request["url"] == "https://gateway.example.com/v1/chat/completions"
+    assert request["headers"]["authorization"] == "Bearer ***"
+    assert request["body"]["tool_choice"] == "required"
+    assert [tool["function"]["name"] for tool in request["body"]["tools"]] == ["look_up_order"]
+
+
+async def test_the_fixture_works_inside_an_event_loop(geode_wire: GeodeWire) -> None:
+    (request,) = geode_wire("adapter=glm-payg", "tool_choice=required")
+    assert request["body"]["tool_choice"] == "required"
+
+
+def test_faults_come_as_config_faults(geode_wire: GeodeWire) -> None:
+    with pytest.raises(ConfigFault, match=r"^adapter: given 'glm-pay', allowed: "):
+        geode_wire("adapter=glm-pay")
