@@ -20,7 +20,7 @@ from geode.tools.processor import ProcessorOptions, ToolCallProcessor
 from geode.tools.recovery import RecoveryOptions
 from geode.tools.registry import ToolRegistry
 from geode.tools.safety import SafetyPolicy
-from geode.tools.sandbox import SandboxOptions, sandbox_fault
+from geode.tools.sandbox import SandboxOptions, sandbox_fault, scrubbed_environ
 from geode.tools.terminal import Terminal
 from geode.tools.tool_search import SEARCH_TOOL, LoadOnDemand, tool_search
 from geode.tools.toolset import Toolset
@@ -167,7 +167,7 @@ def open_toolbox(
     environment = ToolEnvironment(
         workspace,
         notify,
-        environ,
+        scrubbed_environ(environ, settings.safety.sandbox.env),
         limits,
         everything,
     )

@@ -73,19 +73,19 @@ class HandlerRunner:
         task = asyncio.current_task()
         assert task is not None
         cancels = task.cancelling()
-        limit = _Limit(loop, task, at, self._cancel_grace_s, lambda: abandon(_timed_out(seconds)))
+        limit = _Limit(loop, task, at, self._cancel_grace_s, lambda: abandon(_timed_out(seconds, stopped=False)))
         try:
             result = await self._call(tool, arguments, context)
         except ToolError as error:
             return Attempt(Converted(_message(error) or texts.SILENT_ERROR, True), "error", "ToolError")
         except asyncio.CancelledError:
             if limit.expired and task.cancelling() - 1 <= cancels:
-                return _timed_out(seconds)
+                return _timed_out(seconds, stopped=stopped is None)
             if task.cancelling() > cancels:
                 raise
             return Attempt(Converted(texts.CANCELLED_ITSELF, True), "error", "CancelledError")
         except (Exception, SystemExit) as error:
-            return _timed_out(seconds) if limit.expired else _raised(error)
+            return _timed_out(seconds, stopped=True) if limit.expired else _raised(error)
         finally:
             limit.end()
             if stopped is not None:
@@ -157,8 +157,8 @@ def own_copy(value: Any) -> Any:
     return value
 
 
-def _timed_out(seconds: float) -> Attempt:
-    return Attempt(Converted(texts.timed_out(seconds), True), "timeout", "TimeoutError")
+def _timed_out(seconds: float, *, stopped: bool) -> Attempt:
+    return Attempt(Converted(texts.timed_out(seconds, stopped=stopped), True), "timeout", "TimeoutError")
 
 
 def _raised(error: BaseException) -> Attempt:

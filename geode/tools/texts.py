@@ -104,8 +104,10 @@ def null_byte(path: str) -> str:
     return f"The call was not run: the arguments hold a null byte (at {path}). Send them without it."
 
 
-def timed_out(seconds: float) -> str:
-    return f"The tool did not finish within {seconds:g} s and was stopped."
+def timed_out(seconds: float, *, stopped: bool) -> str:
+    """stopped: False where the handler could not be ended (a thread): what it does may still have effects."""
+    end = " and was stopped." if stopped else ". It was given up, but may still be running."
+    return f"The tool did not finish within {seconds:g} s{end}"
 
 
 def denied_by_policy(name: str, tier: Tier, rule: bool) -> str:

@@ -53,7 +53,8 @@ def _ignore(_notice: Notice) -> None:
 class ToolContext:
     """What a handler may know of the call it serves.
 
-    workspace: the folder that file tools work in. environ: environment variables without secrets.
+    workspace: the folder that file tools work in. environ: environment variables without secrets (those that
+    `safety.sandbox.env` names besides the harmless ones).
     deadline: `loop.time()` at which the call is cancelled, None where it has no limit.
     limits: plain values of the config's `safety.sandbox` and `safety.web`, under `sandbox` and `web`.
     stopped: set when a sync handler's call was given up (deadline, cancel): a long loop in a thread may look at it,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_kit import ROOT, clean_environ
+from tools_kit import run_config
 
 _PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 _FILE = re.compile(r"^```\w+ (\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -55,3 +56,18 @@ def test_each_way_works_as_the_page_says(section: str, tmp_path: Path) -> None:
     (result,) = tmp_path.glob("outputs/*/*/result.json")
     assert json.loads(result.read_text())["text"] == "5 words"
     assert json.loads(result.read_text())["tool_calls"] == 1
+
+
+async def test_a_handler_sees_no_secret_that_the_config_does_not_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_API_KEY", "other")
+    monkeypatch.setenv("MY_API_KEY", "mine")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "keys.py").write_text("def keys(context): return [k for k in context.environ if 'KEY' in k]\n")
+    entry = {"name": "keys", "description": "", "safety": "safe", "input_schema": {"type": "object"}}
+    (tmp_path / "mine" / "definitions.json").write_text(json.dumps([entry]))
+    (tmp_path / "keys.yaml").write_text("turns: [{tool_calls: [keys]}, {text: \"{{ result('keys').text }}\"}]")
+    words = ["task=question", "task.prompt=Go", "adapter.script=keys.yaml", "tools.folders=[mine]"]
+    run_dir = await run_config(tmp_path, *words, "safety.sandbox.env=[MY_API_KEY]")
+    assert json.loads((run_dir / "result.json").read_text())["text"] == '["MY_API_KEY"]'
