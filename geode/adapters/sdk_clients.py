@@ -8,18 +8,19 @@ documented header is set here instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from geode.adapters.credentials import PLACEHOLDER, Secrets
-from geode.adapters.options import AdapterOptions
+from geode.adapters.options import AdapterOptions, Wire
 
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
 
-__all__ = ["open_anthropic", "open_openai", "request_headers"]
+__all__ = ["import_sdk", "open_anthropic", "open_openai", "request_headers"]
 
 
 def request_headers(options: AdapterOptions, secrets: Secrets) -> dict[str, str]:
@@ -33,6 +34,11 @@ def request_headers(options: AdapterOptions, secrets: Secrets) -> dict[str, str]
     if secrets.account_id and not _has(headers, "chatgpt-account-id"):
         headers["ChatGPT-Account-ID"] = secrets.account_id
     return headers
+
+
+def import_sdk(wire: Wire) -> None:
+    """Imports the wire's SDK (a second or so) ahead of its first call, whose time limit would be used up by it."""
+    import_module("anthropic" if wire == "messages" else "openai")
 
 
 def open_openai(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from geode.adapters import HTTP_WIRES, make_adapter
 from geode.adapters.credentials import CredentialError, Masker, Secrets, resolve
 from geode.adapters.options import AdapterOptions
+from geode.adapters.sdk_clients import import_sdk
 from geode.config_errors import ConfigFault, nearest
 from geode.contract import Adapter, AdapterError, Notice, NoticeSink, Usage
 from geode.data import script_path
@@ -126,6 +127,9 @@ class Backends:
             for adapter in (settings.adapter, *self._switched().values()):
                 if adapter.local is not None:
                     await self._start_local(adapter_options(adapter))
+        for adapter in (settings.adapter, *self._switched().values()):
+            if adapter.wire in HTTP_WIRES:
+                import_sdk(adapter.wire)
         return self._make(adapter_options(settings.adapter))
 
     def switch_rules(self) -> tuple[SwitchRule, ...]:
