@@ -88,6 +88,12 @@ class Call:
 
     def prepare(self, disabled: bool) -> None:
         """Everything that can be said without running or asking: settles the call, or leaves tool and verdict."""
+        try:
+            self._prepare(disabled)
+        except Exception as error:  # arguments nested beyond what can be looked at
+            self._refuse(texts.internal(error), "invalid", type(error).__name__)
+
+    def _prepare(self, disabled: bool) -> None:
         use, tools = self.use, self._parts.tools
         if disabled:
             return self._refuse(texts.DISABLED, "disabled", "ToolsDisabled", failed=False)

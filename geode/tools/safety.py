@@ -100,7 +100,11 @@ class SafetyPolicy:
         approval = self._tiers[tool.tier]
         if approval is Approval.ALLOW:
             return _ALLOWED
-        return Verdict(approval, False, f"safety.tiers.{tool.tier}=allow")
+        server = tool.source.removeprefix("mcp:")
+        own = server != tool.source and approval is Approval.ASK
+        return Verdict(
+            approval, False, f"mcp.servers.{server}.auto_approve=true" if own else f"safety.tiers.{tool.tier}=allow"
+        )
 
 
 _ALLOWED = Verdict(Approval.ALLOW)

@@ -47,6 +47,13 @@ def test_an_auto_approved_tool_is_allowed_whatever_its_tier() -> None:
     assert decide(policy, auto=True, command="rm x") == Verdict(Approval.DENY, True, "safety.rules=[]")
 
 
+def test_a_server_that_is_not_approved_names_the_override_that_approves_it() -> None:
+    tool = make_tool(run_bash, "write", source="mcp:files")
+    assert SafetyPolicy().decide(tool, {}) == Verdict(Approval.ASK, override="mcp.servers.files.auto_approve=true")
+    policy = SafetyPolicy.from_config({"write": "deny"})
+    assert policy.decide(tool, {}) == Verdict(Approval.DENY, override="safety.tiers.write=allow")
+
+
 @pytest.mark.parametrize(
     ("rule", "arguments", "approval"),
     [
