@@ -126,7 +126,7 @@ async def test_a_call_that_cannot_fit_is_not_made(tmp_path: Path) -> None:
 def _random_turns(rng: random.Random) -> list[dict[str, Any]]:
     turns: list[dict[str, Any]] = []
     for _ in range(12):
-        kind = rng.choice(["call", "call", "call", "missing", "cut", "429", "500", "empty", "max"])
+        kind = rng.choice(["call", "call", "call", "missing", "cut", "hang", "429", "500", "empty", "max"])
         output = rng.randint(1, 16)
         match kind:
             case "call":
@@ -141,6 +141,8 @@ def _random_turns(rng: random.Random) -> list[dict[str, Any]]:
                 turns.append(turn(None, ECHO, usage="missing"))
             case "cut":
                 turns.append(turn("some text that is cut", fault="cut"))
+            case "hang":
+                turns.append(turn("some text that never ends", fault={"kind": "hang", "after": 3}))
             case "empty":
                 turns.append(turn(None, usage=usage(output)))
             case "max":
@@ -162,6 +164,7 @@ async def test_the_ceiling_is_never_passed(tmp_path: Path, seed: int) -> None:
         turns,
         wire,
         adapter__max_tokens=64,
+        adapter__timeout_s=0.15,
         adapter__stream=rng.random() < 0.5,
         budget__cost_hard=True,
         toolset__include=["echo"],
@@ -175,7 +178,7 @@ async def test_the_ceiling_is_never_passed(tmp_path: Path, seed: int) -> None:
     for index, body in enumerate(run.bodies):
         played = turns[min(index, len(turns) - 1)]
         fault, counted = played.get("fault"), played.get("usage")
-        if isinstance(fault, dict):
+        if isinstance(fault, dict) and fault["kind"] == "http":
             continue  # refused by status: not billed
         if fault or counted == "missing":  # whatever it was: at most a token for each byte, and the whole limit
             field = "max_output_tokens" if wire == "responses" else "max_tokens"
