@@ -160,3 +160,32 @@ def test_a_person_at_the_terminal_of_a_run(folder: Path) -> None:
     assert denied == {"save": "safety.tiers.write=allow"}
     told: dict[str, Any] = json.loads((run_dir / "result.json").read_text())
     assert "save (write) was denied: too risky" in [notice["message"] for notice in told["notices"]]
+
+
+def test_ctrl_c_at_a_question_ends_the_run_in_order(folder: Path) -> None:
+    """The terminal is the process's own here, so that the key reaches it as a signal."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        argv = [sys.executable, "-m", "geode.cli", *RUN]
+        os.execve(sys.executable, argv, clean_environ(None))
+    seen = ""
+    try:
+        while not seen.endswith("): "):
+            seen += os.read(master, 4096).decode()
+        os.write(master, b"\x03")
+        while True:  # a terminal that nobody reads blocks its writer
+            try:
+                if not os.read(master, 4096):
+                    break
+            except OSError:
+                break
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(master)
+    assert os.waitstatus_to_exitcode(status) == 130
+    (run_dir,) = folder.glob("outputs/*/*")
+    assert json.loads((run_dir / "result.json").read_text())["termination_reason"] == "user_cancelled"
+    lines = [json.loads(line) for line in (run_dir / "journal.jsonl").read_text().splitlines()]
+    failed = [line["error_type"] for line in lines if line.get("event") == "TOOL_EXEC_FAILED"]
+    assert failed == ["CancelledError"] * 5
