@@ -192,7 +192,8 @@ def _sandbox(settings: Settings) -> Finding:
         return Finding(
             "sandbox", "WARN", "commands run without one (safety.sandbox.mode=none)", "safety.sandbox.mode=auto"
         )
-    fault = bwrap_fault()
+    program = shutil.which("bwrap")
+    fault = bwrap_fault(program) if program else "bubblewrap (bwrap) is not installed"
     if fault is None:
         return Finding("sandbox", "OK", "bubblewrap works")
     how = "install bubblewrap and allow unprivileged user namespaces"
