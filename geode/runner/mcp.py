@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from geode.tools.types import Tool, ToolConfigError
 if TYPE_CHECKING:
     from geode.tools.mcp import McpServers, Offered
 
-__all__ = ["McpTools", "list_mcp_tools"]
+__all__ = ["McpTools", "absent_prefixes", "list_mcp_tools"]
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What every child gets of the environment; nothing else, unless `env_names` names it."""
@@ -79,7 +80,7 @@ class McpTools:
             except ToolConfigError as error:
                 faults += [f"mcp.servers.{fault.removeprefix('mcp:')}" for fault in error.faults]
         try:
-            self._registry.check_names()
+            self._registry.check_names(absent=absent_prefixes(self._settings, self._registry.names()))
         except ToolConfigError as error:
             faults += error.faults
         if faults:
@@ -120,7 +121,7 @@ class McpTools:
         env |= {variable: environ[variable] for variable in server.env_names}
         stdio = server.transport == "stdio"
         options = McpOptions(
-            command=server.command if stdio else None,
+            command=(sys.executable if server.command == "python" else server.command) if stdio else None,
             args=server.args,
             env=env,
             url=None if stdio else server.url,
@@ -144,6 +145,12 @@ async def list_mcp_tools(
         await servers.open()
     finally:
         await servers.aclose()
+
+
+def absent_prefixes(servers: Collection[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Prefixes of the tools that would be there if their server were (it failed to start, or is not started)."""
+    prefixes = (f"{server}__" for server in servers)
+    return tuple(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names))
 
 
 def _named(server: ServerSettings) -> tuple[str, ...]:

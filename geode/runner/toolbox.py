@@ -11,6 +11,7 @@ from geode.config_errors import ConfigFault
 from geode.contract import NoticeSink, ToolResultBlock
 from geode.data import data_dir
 from geode.hooks import HookBus, ToolResultOffloaded
+from geode.runner.mcp import absent_prefixes
 from geode.runner.targets import load_target
 from geode.settings import Settings
 from geode.tools.approval import ApprovalDesk
@@ -208,7 +209,7 @@ def choose_tools(
     toolset = _select(registry, include, exclude, recall=settings.tools.result_tokens > 0, delegates=delegates)
     on_demand = _on_demand(settings, registry, toolset, exclude)
     try:
-        toolset.check()
+        toolset.check(absent_prefixes(settings.mcp.servers, registry.names()))
     except ToolConfigError as error:
         raise ConfigFault(error.faults) from error
     return toolset, on_demand

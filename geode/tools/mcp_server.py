@@ -200,14 +200,15 @@ class McpServer:
             if self._client is not None and not self._broken and not (self._process and self._process.ended.is_set()):
                 return
             await self._stop()
-            self._notify(
-                Notice(f"mcp:{self.name}:restart", f"MCP server {self.name} ended during the run and was started again")
-            )
             try:
                 await self.start()
             except McpStartError as error:
                 self._broken = True
+                text = f"MCP server {self.name} ended during the run and could not be started again: {error}"
+                self._notify(Notice(f"mcp:{self.name}:gone", text))
                 raise ToolError(f"The MCP server {self.name!r} ended and could not be started again: {error}") from None
+            text = f"MCP server {self.name} ended during the run and was started again"
+            self._notify(Notice(f"mcp:{self.name}:restart", text))
             self._changed(self)
 
     # --------------------------------------------------------------------------------------------------------- requests

@@ -132,19 +132,22 @@ class ToolRegistry:
             raise ToolConfigError(faults)
         return registry
 
-    def check_names(self) -> None:
-        """Raises `ToolConfigError` where retier, timeouts or an alternative names a tool that is not there."""
+    def check_names(self, absent: tuple[str, ...] = ()) -> None:
+        """Raises `ToolConfigError` where retier, timeouts or an alternative names a tool that is not there.
+
+        absent: prefixes of names that may be missing, since their server is.
+        """
         faults = [
             f"tools.{key}.{pattern}: no tool has this name{nearest(pattern, self._tools)}"
             for key, given in (("retier", self._retier), ("timeouts", self._timeouts))
             for pattern in given
-            if not any(fnmatchcase(name, pattern) for name in self._tools)
+            if not pattern.startswith(absent) and not any(fnmatchcase(name, pattern) for name in self._tools)
         ]
         faults += [
             f"recovery.alternatives.{name}: no tool is named {word!r}{nearest(word, self._tools)}"
             for name, other in self._alternatives.items()
             for word in (name, other)
-            if word not in self._tools
+            if word not in self._tools and not word.startswith(absent)
         ]
         faults += [
             f"tool {tool.name!r}: alternative {other!r} is not defined{nearest(other, self._tools)}"

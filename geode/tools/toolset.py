@@ -39,15 +39,21 @@ class Toolset:
         self._recall = recall
         self._version = -1
         self._tools: dict[str, Tool] = {}
+        self._specs: tuple[ToolSpec, ...] = ()
 
-    def check(self) -> None:
-        """Raises `ToolConfigError` where a pattern of include or exclude matches no tool (`*` always may)."""
+    def check(self, absent: tuple[str, ...] = ()) -> None:
+        """Raises `ToolConfigError` where a pattern of include or exclude matches no tool (`*` always may).
+
+        absent: prefixes of names that may be missing, since their server is.
+        """
         names = self._registry.names()
         faults = [
             f"toolset.{key}: {pattern!r} matches no tool{nearest(pattern, names)}"
             for key, patterns in (("include", self._include), ("exclude", self._exclude))
             for pattern in patterns
-            if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names)
+            if pattern != "*"
+            and not pattern.startswith(absent)
+            and not any(fnmatchcase(name, pattern) for name in names)
         ]
         if faults:
             raise ToolConfigError(faults)
@@ -62,7 +68,8 @@ class Toolset:
         return tuple(self._current().values())
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._current().values())
+        self._current()
+        return self._specs
 
     def violations(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
         return self._registry.violations(tool, arguments)
@@ -74,6 +81,7 @@ class Toolset:
     def _current(self) -> dict[str, Tool]:
         if self._version != self._registry.version:
             self._tools = self._chosen()
+            self._specs = tuple(tool.spec for tool in self._tools.values())
             self._version = self._registry.version
         return self._tools
 

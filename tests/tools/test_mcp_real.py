@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,6 +38,17 @@ async def test_time() -> None:
         assert (result.is_error, '"time_difference": "+9.0h"' in result.content) == (False, True)
         wrong = await servers.call("time__get_current_time", timezone="Nowhere")
         assert (wrong.is_error, "No time zone found with key Nowhere" in wrong.content) == (True, True)
+
+
+async def test_git(tmp_path: Path) -> None:
+    pytest.importorskip("mcp_server_git")
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "the first"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    async with started(git=python("mcp_server_git", "--repository", str(tmp_path))) as servers:
+        log = await servers.call("git__git_log", repo_path=str(tmp_path))
+        assert (log.is_error, "the first" in log.content) == (False, True)
+        assert servers.tools["git__git_reset"].tier is Tier.DANGEROUS
 
 
 @pytest.mark.node

@@ -83,7 +83,13 @@ async def test_a_call_that_is_not_answered_in_time_is_an_error_result(tmp_path: 
 
 async def test_a_server_that_does_not_start_is_a_notice_or_a_fault(tmp_path: Path) -> None:
     servers = {"bad": server("dies"), "unset": server(env_names=["GEODE_TEST_UNSET"])}
-    run = await play(tmp_path, [turn("done")], mcp__servers=servers)
+    run = await play(
+        tmp_path,
+        [turn("done")],
+        mcp__servers=servers,
+        toolset={"include": ["long", "bad__*"], "exclude": ["unset__one"]},
+        tools__retier={"bad__wipe": "dangerous"},
+    )
     assert [(n.message, n.override) for n in run.result.notices if n.key.startswith("mcp:")] == [
         (
             "MCP server unset could not be started: environment variable GEODE_TEST_UNSET is not set; "
