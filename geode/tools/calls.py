@@ -50,6 +50,10 @@ class Parts:
     origin: str = ""
 
 
+_NESTED = (dict, list)
+_TEXTUAL = (str, dict, list)
+
+
 class Call:
     """One call of a response. `outcome` is set once, by `_settle`; what comes after that is dropped."""
 
@@ -301,6 +305,8 @@ class Call:
 
 def _null_byte(value: Any) -> str | None:
     """The path of the first string with a null byte in some arguments."""
+    if not value:
+        return None
     todo = [("$", value)]
     while todo:
         path, item = todo.pop()
@@ -311,8 +317,11 @@ def _null_byte(value: Any) -> str | None:
             for key, inner in item.items():
                 if isinstance(key, str) and "\0" in key:
                     return path
-                if isinstance(inner, str | dict | list):
+                if type(inner) is str:
+                    if "\0" in inner:
+                        return f"{path}.{key}"
+                elif isinstance(inner, _NESTED):
                     todo.append((f"{path}.{key}", inner))
         elif isinstance(item, list):
-            todo.extend((f"{path}[{n}]", inner) for n, inner in enumerate(item) if isinstance(inner, str | dict | list))
+            todo.extend((f"{path}[{n}]", inner) for n, inner in enumerate(item) if isinstance(inner, _TEXTUAL))
     return None

@@ -38,6 +38,8 @@ class Converted:
 
 def convert(value: Any) -> Converted:
     """Never raises. None is empty text; text stays as it is; images become blocks; all else becomes JSON text."""
+    if type(value) is dict and (text := _fast(value)) is not None:
+        return Converted(_encodable(text), shape=_shape(value))
     if isinstance(value, ToolReturn):
         inner = convert(value.content)
         return Converted(inner.content, value.is_error, value.end, inner.shape)

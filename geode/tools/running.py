@@ -18,6 +18,9 @@ from geode.tools.types import Tool, ToolContext, ToolEnvironment, ToolError
 __all__ = ["HandlerRunner", "own_copy"]
 
 
+_NESTED = (dict, list)
+
+
 class HandlerRunner:
     """Runs handlers for one processor. timeout_s: seconds a call may take where its tool says nothing; 0 is no limit.
 
@@ -150,8 +153,8 @@ def _in_thread(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -
 
 def own_copy(value: Any) -> Any:
     """A JSON value that may be changed without a change in the history, which holds the original."""
-    if isinstance(value, Mapping):
-        return {key: own_copy(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+    if type(value) is dict or isinstance(value, Mapping):
+        return {key: own_copy(item) if type(item) in _NESTED else item for key, item in value.items()}
     if isinstance(value, list):
         return [own_copy(item) for item in value]
     return value
