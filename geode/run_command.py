@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from geode import overrides
 from geode.config_errors import ConfigFault
+from geode.displayed_run import CANCELLED, exit_code, run_displayed
 from geode.groups import read_groups
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from geode.runner.resume import ResumePoint
     from geode.settings import Settings
 
-__all__ = ["exit_code", "run", "run_displayed"]
+__all__ = ["run"]
 
 _CANCELLED = 130
 
@@ -117,55 +118,6 @@ def run_job(config: DictConfig, config_dirs: Sequence[str], *, traceback: bool) 
         print(f"geode: {text} (a fault of geode's; HYDRA_FULL_ERROR=1 shows where)", file=sys.stderr)
         return 1, sweep
     return exit_code(result), sweep
-
-
-def exit_code(result: AgenticResult) -> int:
-    """0 for an answer, 130 for a cancelled run, 1 for the rest."""
-    from geode.contract import TerminationReason
-
-    codes = {
-        TerminationReason.NATURAL: 0,
-        TerminationReason.FORCED_TEXT: 0,
-        TerminationReason.USER_CANCELLED: _CANCELLED,
-    }
-    return codes.get(result.termination_reason, 1)
-
-
-def run_displayed(
-    settings: Settings, folder: Path, *, in_sweep: bool = False, resume: ResumePoint | None = None
-) -> AgenticResult:
-    """Runs settings with the console display that they ask for. Raises ConfigFault, KeyboardInterrupt."""
-    from geode.display import Display, summary_line
-    from geode.runner import run_settings
-
-    mode = settings.display.mode
-    display = Display("quiet" if in_sweep and mode == "auto" else mode)
-
-    async def main() -> AgenticResult:
-        task = asyncio.current_task()
-        assert task is not None
-        with contextlib.suppress(NotImplementedError, RuntimeError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await run_settings(
-            settings,
-            folder,
-            observers=(display.observe,),
-            on_notice=display.notice,
-            on_prompt=display.pause,
-            resume=resume,
-        )
-
-    try:
-        result = asyncio.run(main())
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        display.close()
-    if in_sweep and mode == "auto":
-        print(f"  {summary_line(result, folder)}", file=sys.stderr, flush=True)
-    else:
-        display.finish(result, folder)
-    return result
 
 
 def _leave(folder: Path, kind: str, lines: Sequence[str]) -> None:
