@@ -122,7 +122,9 @@ class ScriptedAdapter:
             body["tool_choice"] = {"type": choice.type, **({"name": choice.name} if choice.name else {})}
         if request.response_schema is not None:
             body["response_schema"] = request.response_schema
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=str).encode("utf-8", "backslashreplace")
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=str).encode(
+            "utf-8", "backslashreplace"
+        )
 
     def parse(self, payload: Mapping[str, Any], round: int = 1) -> AdapterCallResult:
         """Reads `{text, reasoning, tool_calls, stop, ...}`, a turn of a script, as an answer."""
