@@ -167,7 +167,7 @@ class ChatAdapter:
         stream = self.capabilities.streaming and (options.stream or request.on_delta is not None)
 
         parts: dict[str, bytes] = {"model": dump(options.model)}
-        parts["messages"] = self._messages(request, tools, format)
+        parts["messages"] = b""  # in its place; the pieces come with the join
         if tools.json:
             parts["tools"] = tools.json
             parts["tool_choice"] = dump(to_wire(choice, "chat", tools.aliases.to_wire))
@@ -186,7 +186,11 @@ class ChatAdapter:
         for key, value in options.extra_body.items():
             if key not in ("messages", "stream"):
                 parts[key] = dump(value)
-        body = b"{" + b",".join(dump(key) + b":" + value for key, value in parts.items()) + b"}"
+        chunks: list[bytes | bytearray] = []
+        for key, value in parts.items():  # one join: the messages are most of the body, and each copy of them costs
+            chunks += (b"," if chunks else b"{", dump(key), b":")
+            chunks += self._messages(request, tools, format) if key == "messages" else (value,)
+        body = b"".join((*chunks, b"}"))
         self._built = _Plan(body, stream, self._reader(tools), format)
         return self._built
 
@@ -200,14 +204,16 @@ class ChatAdapter:
             text = f"tool_choice names {choice.name}, which is not among the tools that are sent"
             raise AdapterError(ErrorKind.INVALID_REQUEST, text, provider=self.name)
 
-    def _messages(self, request: AdapterCallRequest, tools: ToolArray, format: AnswerFormat) -> bytes:
+    def _messages(
+        self, request: AdapterCallRequest, tools: ToolArray, format: AnswerFormat
+    ) -> tuple[bytes | bytearray, ...]:
         system = "\n\n".join(filter(None, (request.system, format.prompt)))
         if system != self._system[0]:
             self._system = (system, dump({"role": "system", "content": system}) + b"," if system else b"")
-        items = self._items(request.messages, tools) or EMPTY_INPUT
-        return b"".join((b"[", self._system[1], items, b"]"))
+        items = self._items(request.messages, tools) or [EMPTY_INPUT]
+        return (b"[", self._system[1], *items, b"]")
 
-    def _items(self, messages: Sequence[Message], tools: ToolArray) -> bytes:
+    def _items(self, messages: Sequence[Message], tools: ToolArray) -> list[bytes | bytearray]:
         if not isinstance(messages, History):
             renderer, transcript = self._new_transcript()
         else:
@@ -219,7 +225,7 @@ class ChatAdapter:
             self._transcripts.move_to_end(id(messages))
             _, renderer, transcript = known
         renderer.alias = tools.aliases.to_wire
-        return transcript.items(messages, tools.key)
+        return transcript.pieces(messages, tools.key)
 
     def _new_transcript(self) -> tuple[MessageRenderer, Transcript]:
         options = self._options

@@ -175,12 +175,17 @@ class Transcript:
         self._open: list[tuple[Turn, bytes]] = []
 
     def items(self, messages: Sequence[Message], key: Hashable = None) -> bytes:
-        """The items of the array, joined by commas, without the brackets.
+        """The items of the array, joined by commas, without the brackets."""
+        return b"".join(self.pieces(messages, key))
+
+    def pieces(self, messages: Sequence[Message], key: Hashable = None) -> list[bytes | bytearray]:
+        """The same in pieces, for a caller that joins them with the rest of a body: the history is copied once. They
+        are good until the next call.
 
         key: whatever else the rendering depends on (the aliases of names, say): another key renders all anew.
         """
         if not isinstance(messages, History):
-            return b",".join(filter(None, map(self._joined, self._turns(messages, 0))))
+            return _separated([b for b in map(self._joined, self._turns(messages, 0)) if b])
         if (
             messages is not self._history
             or messages.generation != self._generation
@@ -206,7 +211,7 @@ class Transcript:
         parts: list[bytes | bytearray] = [b for _, b in self._open if b]
         if self._closed:
             parts.insert(0, self._closed)
-        return b",".join(parts)
+        return _separated(parts)
 
     def _turns(self, messages: Sequence[Message], start: int) -> list[Turn]:
         return pair(messages, self._normalise, start, merge=self._merge)
@@ -219,6 +224,13 @@ class Transcript:
 
     def _joined(self, turn: Turn) -> bytes:
         return b",".join(self._render(turn))
+
+
+def _separated(parts: Sequence[bytes | bytearray]) -> list[bytes | bytearray]:
+    found: list[bytes | bytearray] = []
+    for part in parts:
+        found += (b",", part) if found else (part,)
+    return found
 
 
 def _same(old: Turn, new: Turn) -> bool:

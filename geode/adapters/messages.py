@@ -219,7 +219,7 @@ class MessagesAdapter:
             parts["system"] = self._system_bytes(system)
         if toolbox.array:
             parts["tools"] = toolbox.array
-        parts["messages"] = self._items(request, toolbox)
+        parts["messages"] = b""  # in its place; the pieces come with the join
         if toolbox.array:
             parts["tool_choice"] = dumps(to_wire(choice, "messages", toolbox.aliases.to_wire))
         if thinking is not None:
@@ -238,19 +238,21 @@ class MessagesAdapter:
         if stream:
             parts["stream"] = b"true"
         parts.update((key, dumps(value)) for key, value in options.extra_body.items() if key != "messages")
-        return _Plan(body.join(parts), stream, MessageReader(self._source, toolbox, output))
+        return _Plan(
+            body.join(parts, self._items(request, toolbox)), stream, MessageReader(self._source, toolbox, output)
+        )
 
-    def _items(self, request: AdapterCallRequest, toolbox: Toolbox) -> bytes:
+    def _items(self, request: AdapterCallRequest, toolbox: Toolbox) -> list[bytes | bytearray]:
         history = request.messages
         if not isinstance(history, History):
-            return Renderer(self._normalise).items(history, toolbox)
+            return Renderer(self._normalise).pieces(history, toolbox)
         known = self._transcripts.get(id(history))
         if known is None:
             known = self._transcripts[id(history)] = (history, Renderer(self._normalise))
             if len(self._transcripts) > _RECENT:
                 self._transcripts.popitem(last=False)
         self._transcripts.move_to_end(id(history))
-        return known[1].items(history, toolbox)
+        return known[1].pieces(history, toolbox)
 
     def _toolbox(
         self, tools: tuple[ToolSpec, ...], deferred: frozenset[str], allowed: frozenset[str] | None

@@ -7,7 +7,7 @@ said in a notice: Anthropic's thinking documentation is the source of those rule
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geode.adapters import schemas
@@ -41,8 +41,8 @@ def thinking(
 ) -> tuple[dict[str, Any] | None, str | None]:
     """(`thinking`, effort) of a call, each None where it is not sent.
 
-    Off means `thinking.when_off`, or that the key is left out: models that cannot do without thinking refuse `disabled`. On
-    them a low effort is the nearest thing.
+    Off means `thinking.when_off`, or that the key is left out: models that cannot do without thinking refuse
+    `disabled`. On them a low effort is the nearest thing.
     """
     configured = options.thinking
     effort = configured.effort
@@ -113,10 +113,11 @@ def system_text(system: str, schema: Mapping[str, Any] | None) -> str:
     return f"{system}\n\n{asked}" if system else asked
 
 
-def join(parts: Mapping[str, bytes]) -> bytes:
-    """A JSON object of JSON values; `messages` holds an array's items. One copy, however long the history is."""
-    chunks: list[bytes] = []
+def join(parts: Mapping[str, bytes], messages: Sequence[bytes | bytearray]) -> bytes:
+    """A JSON object of JSON values; the value of `messages` is an array of the given pieces. One copy, however long the
+    history is."""
+    chunks: list[bytes | bytearray] = []
     for key, value in parts.items():
         chunks += (b"," if chunks else b"{", json.dumps(key).encode(), b":")
-        chunks += (b"[", value, b"]") if key == "messages" else (value,)
+        chunks += (b"[", *messages, b"]") if key == "messages" else (value,)
     return b"".join((*chunks, b"}"))

@@ -171,10 +171,10 @@ class Renderer:
         self._transcript = Transcript(self._render, normalise, merge=False)
         self._toolbox: Toolbox | None = None
 
-    def items(self, messages: Sequence[Message], toolbox: Toolbox) -> bytes:
-        """The items of the `messages` array, without its brackets."""
+    def pieces(self, messages: Sequence[Message], toolbox: Toolbox) -> list[bytes | bytearray]:
+        """The items of the `messages` array, without its brackets, in pieces."""
         self._toolbox = toolbox
-        return self._transcript.items(messages, toolbox.key)
+        return self._transcript.pieces(messages, toolbox.key)
 
     def _render(self, turn: Turn) -> list[bytes]:
         assert self._toolbox is not None

@@ -36,8 +36,8 @@ class ThinkingOptions:
     Messages: `enabled` (with `budget_tokens`), `adaptive`, `disabled`; `effort` goes to output_config.effort.
     Responses: `effort` and `summary` go to `reasoning`. Chat: `type` and `clear` go to `thinking`
     ({"type": ..., "clear_thinking": ...}), `effort` to `reasoning_effort`. `always`: the model always thinks and
-    refuses `disabled` (GLM-5.3), so a call that is to do without thinking keeps it. `when_off`: what such a call sends on
-    Messages, None leaves the key out (Claude Sonnet 5.5 then thinks all the same, and takes `between_tools` as its
+    refuses `disabled` (GLM-5.3), so a call that is to do without thinking keeps it. `when_off`: what such a call sends
+    on Messages, None leaves the key out (Claude Sonnet 5.5 then thinks all the same, and takes `between_tools` as its
     least; it refuses `disabled`).
     """
 

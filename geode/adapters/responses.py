@@ -156,10 +156,10 @@ class ResponsesAdapter:
             parts["stream"] = b"true"
         parts.update(self._extra)
         pairs = [b'"%b":%b' % (key.encode(), value) for key, value in parts.items()]
-        items = self._transcript(request.messages).items(request.messages, self._tools.renamed) or EMPTY_INPUT
+        items = self._transcript(request.messages).pieces(request.messages, self._tools.renamed) or [EMPTY_INPUT]
         opening = (b",".join(pairs[:head]), b',"input":[', format.item, b"," if format.item else b"")
         # One join: the items are most of the body, and each copy of them costs.
-        body = b"".join((b"{", *opening, items, b"],", b",".join(pairs[head:]), b"}"))
+        body = b"".join((b"{", *opening, *items, b"],", b",".join(pairs[head:]), b"}"))
         reader = ResponseReader(self._source, options.store, self._tools.aliases.to_own, limit, self._mask)
         self._built = _Built(body, reader, format)
         return self._built
