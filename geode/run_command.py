@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,13 +18,8 @@ from geode.groups import read_groups
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from geode.loop.result import AgenticResult
-    from geode.runner.resume import ResumePoint
-    from geode.settings import Settings
 
 __all__ = ["run"]
-
-_CANCELLED = 130
 
 
 def run(argv: Sequence[str]) -> int:
@@ -56,7 +49,7 @@ def run(argv: Sequence[str]) -> int:
         codes.append(code)
         if sweep is not None:
             sweeps[:] = [sweep]
-            if code == _CANCELLED:
+            if code == CANCELLED:
                 raise KeyboardInterrupt
         return code
 
@@ -74,7 +67,7 @@ def run(argv: Sequence[str]) -> int:
             from geode.experiments.sweep import summarise
 
             summarise(sweeps[0])
-        return _CANCELLED
+        return CANCELLED
     finally:
         if not traceback:
             del os.environ["HYDRA_FULL_ERROR"]
@@ -109,7 +102,7 @@ def run_job(config: DictConfig, config_dirs: Sequence[str], *, traceback: bool) 
             print(f"geode: {text}", file=sys.stderr)
         return 2, sweep
     except KeyboardInterrupt:
-        return _CANCELLED, sweep
+        return CANCELLED, sweep
     except Exception as error:
         if traceback and sweep is None:
             raise
