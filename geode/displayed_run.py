@@ -27,7 +27,7 @@ def exit_code(result: AgenticResult) -> int:
     codes = {
         TerminationReason.NATURAL: 0,
         TerminationReason.FORCED_TEXT: 0,
-        TerminationReason.USERCANCELLED: CANCELLED,
+        TerminationReason.USER_CANCELLED: CANCELLED,
     }
     return codes.get(result.termination_reason, 1)
 

@@ -22,8 +22,8 @@ _ASKED = TerminationReason.USER_CLARIFICATION_NEEDED
 
 def main(argv: Sequence[str]) -> int:
     """Goes on with a run in its own folder; the exit code is the run's. Raises ConfigFault."""
-    from geode.journal import JournalError
     from geode.displayed_run import exit_code, run_displayed
+    from geode.journal import JournalError
     from geode.runner.resume import read_resume_point
 
     folder, words = run_folder("resume", argv, "RUN_DIR [OVERRIDES]")
