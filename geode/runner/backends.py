@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from geode.settings_adapter import AdapterSettings
 
 if TYPE_CHECKING:
     import httpx2
+    from pydantic import TypeAdapter
 
     from geode.adapters.local import LocalServer
     from geode.provider import LoopbackProvider
@@ -34,9 +36,14 @@ DEFAULT_SCRIPT = "config-survey"
 
 def adapter_options(settings: AdapterSettings) -> AdapterOptions:
     """The adapter's options from its settings: the same names, as plain data."""
+    return _options_type().validate_python(settings.model_dump())
+
+
+@functools.cache
+def _options_type() -> TypeAdapter[AdapterOptions]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(AdapterOptions).validate_python(settings.model_dump())
+    return TypeAdapter(AdapterOptions)
 
 
 def load_script(name: str, where: str) -> Script:

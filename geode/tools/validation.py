@@ -7,6 +7,7 @@ Where a schema's root is no object, the arguments are `{"value": ...}`, and what
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 from collections.abc import Callable, Mapping
@@ -26,12 +27,26 @@ _MAX_TEXT = 300
 
 def schema_fault(schema: object) -> str | None:
     """What is wrong with a schema itself, None where it is a valid JSON Schema."""
+    if not isinstance(schema, Mapping):
+        return f"it is {type(schema).__name__}, not an object"
+    try:
+        text = json.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        return _fault(schema)
+    return _fault_of_text(text)
+
+
+@functools.lru_cache(maxsize=512)
+def _fault_of_text(text: str) -> str | None:
+    """A check takes milliseconds, and a process may make many runs (a sweep, sub-agents) with the same tools."""
+    return _fault(json.loads(text))
+
+
+def _fault(schema: Mapping[str, Any]) -> str | None:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
-    if not isinstance(schema, Mapping):
-        return f"it is {type(schema).__name__}, not an object"
     try:
         validator_for(schema, default=Draft202012Validator).check_schema(dict(schema))
     except SchemaError as error:

@@ -149,7 +149,7 @@ def _assert_stable_prefix(run: Run) -> None:
         assert after[: len(before)] == before
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     scripts, st.sampled_from([None, None, "messages", "responses", "chat"]), st.sampled_from([400_000, 9000]), budgets
 )
