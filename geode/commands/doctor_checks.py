@@ -149,9 +149,9 @@ def _credentials(settings: Settings, environ: Mapping[str, str]) -> Iterator[Fin
     for name, variables in _shipped_credentials():
         if name in used:
             continue
-        found = next((variable for variable in variables if environ.get(variable)), None)
-        if found:
-            yield Finding("credential", "OK", f"adapter {name}: {found} is set")
+        there = next((variable for variable in variables if environ.get(variable)), None)
+        if there:
+            yield Finding("credential", "OK", f"adapter {name}: {there} is set")
         else:
             wanted = " or ".join(variables)
             yield Finding("credential", "WARN", f"adapter {name}: {wanted} not set", f"only for adapter={name}")
