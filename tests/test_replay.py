@@ -185,3 +185,19 @@ def test_the_replay_adapter_in_a_run_of_its_own(tmp_path: Path, capsys: pytest.C
     sys.argv[:] = ["geode"]
     assert cli.main([*words, "task.prompt=Hello."]) == 2
     assert "adapter.journal: no journal at nowhere: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_run_that_was_resumed_with_a_raised_budget_replays_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path, TURNS, "budget.max_rounds=1")
+    assert cli.main(["resume", str(tmp_path / "run"), "budget.max_rounds=9"]) == 0
+    code, lines = replayed(tmp_path, capsys)
+    assert (code, lines) == (0, ["[replayed 4 LLM calls, recorded results: no difference]"])
+
+
+def test_the_first_of_several_inputs_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(tmp_path, [*TURNS, {"text": "Welcome."}])
+    assert cli.main(["resume", str(tmp_path / "run"), "task.prompt=Thanks."]) == 0
+    code, lines = replayed(tmp_path, capsys)
+    assert (code, lines) == (0, ["[replayed 4 LLM calls, recorded results: no difference]"])

@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigFault(["replay.dir: given the recorded run itself, allowed: another folder"])
         try:
             records = read_run(folder / JOURNAL_FILE)
-            header = next(r for r in first_input(records) if r["event"] == "journal")
+            header = [r for r in first_input(records) if r["event"] == "journal"][-1]  # a resumption's settings hold
             settings = recorded_settings(header["settings"], rest, folder)
             lines = asyncio.run(replay(settings, folder, target, tools))
         except JournalError as error:
