@@ -135,6 +135,8 @@ class _Walk:
     reserved: float = 0.0
     elapsed: float = 0.0
     since: float = 0.0
+    totals_at: float = 0.0
+    """When usage and cost were last journalled as totals, sub-agents included."""
     answer: str = ""
     answer_before: str = ""
     continuations: int = 0
@@ -205,6 +207,7 @@ class _Walk:
     def _turn_completed(self, record: Mapping[str, Any]) -> None:
         self.usage, self.cost = decode_usage(record["usage"]), record["cost"]
         self.elapsed, self.since = record["elapsed_s"], record["t"]
+        self.totals_at = record["t"]
         self.settled = self.used = True
 
     def _session_ended(self, record: Mapping[str, Any]) -> None:
@@ -240,9 +243,11 @@ class _Walk:
     # ------------------------------------------------------------------------------------------------------ the point
 
     def point(self, run_dir: Path, size: int, calls: Sequence[RecordedCall]) -> ResumePoint:
+        nested = self._nested(run_dir)
         if self.ended is None:
             self.elapsed += max(0.0, self.last["t"] - self.since)
             self._uncertain()
+            self._count_nested(nested)
         messages, recorded = self.messages, None
         additions: list[Message] = []
         answer, continuations = self.answer, self.continuations
@@ -273,7 +278,7 @@ class _Walk:
             recorded=recorded,
             ended=self.ended,
             open_end=newest is not None and (newest.role == "user" or paused),
-            played=self._played(run_dir, calls),
+            played=tuple(played for records in ((), *nested) for played in self._played(records, calls)),
             sent=min(self.sent, len(messages)),
             rounds=rounds,
             tool_calls=self.tool_calls,
@@ -294,14 +299,27 @@ class _Walk:
             return ToolResultBlock(use.id, MAYBE_DONE if risky else NO_RESULT, True)
         return ToolResultBlock(use.id, self.denied.get(use.id, NOT_STARTED), True)
 
-    def _played(self, run_dir: Path, calls: Sequence[RecordedCall]) -> tuple[Played, ...]:
-        played = [*_count(self.messages, calls)]
+    def _nested(self, run_dir: Path) -> list[list[dict[str, Any]]]:
+        """The records of the sub-agents that this run started, and of theirs."""
+        found = []
         for folder in self.agent_dirs:
-            with suppress(JournalError, KeyError, TypeError, ValueError):
-                records = read_run(run_dir / folder / JOURNAL_FILE)
-                nested = [decode_message(r["message"]) for r in records if r["event"] == "message"]
-                played += _count(nested, recorded_calls(records))
-        return tuple(played)
+            for path in sorted((run_dir / folder).glob(f"**/{JOURNAL_FILE}")):
+                with suppress(JournalError):
+                    found.append(read_run(path))
+        return found
+
+    def _count_nested(self, nested: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        """What sub-agents used since the last totals of the run itself."""
+        for record in (r for records in nested for r in records):
+            if record["event"] == "LLM_CALL_ENDED" and record["t"] > self.totals_at:
+                self.usage = self.usage + decode_usage(record["usage"])
+                self.cost += record["cost"] or 0.0
+
+    def _played(self, nested: Sequence[Mapping[str, Any]], calls: Sequence[RecordedCall]) -> list[Played]:
+        if not nested:
+            return _count(self.messages, calls)
+        messages = [decode_message(record["message"]) for record in nested if record["event"] == "message"]
+        return _count(messages, recorded_calls(nested))
 
 
 def _count(messages: Sequence[Message], calls: Sequence[RecordedCall]) -> list[Played]:

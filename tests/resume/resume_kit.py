@@ -37,9 +37,10 @@ WRITING: list[dict[str, Any]] = [
 
 
 def run(folder: Path, turns: Sequence[Mapping[str, Any]], *overrides: str) -> AgenticResult:
-    """Runs a script in `folder`/run."""
+    """Runs a script's turns (or its conversations) in `folder`/run."""
+    key = "conversations" if "match" in turns[0] else "turns"
     script = folder / "script.yaml"
-    script.write_text(yaml.safe_dump({"name": "resumed", "turns": list(turns)}))
+    script.write_text(yaml.safe_dump({"name": "resumed", key: list(turns)}))
     words = [
         "adapter=scripted",
         f"adapter.script={script}",
