@@ -61,6 +61,9 @@ def quick_check(schema: Any) -> Yes | None:
         checks.append((lambda value, _limit: search(value) is not None, None))
     if not checks:
         return basic
+    if len(checks) == 1:
+        ((check, limit),) = checks
+        return lambda value: basic(value) and check(value, limit)
     return lambda value: basic(value) and all(check(value, limit) for check, limit in checks)
 
 

@@ -21,7 +21,8 @@ __all__ = ["Converted", "convert", "image_type", "to_json"]
 Content = str | tuple[TextBlock | ImageBlock, ...]
 
 _MAX_DEPTH = 60
-_IMAGE_HINTS = ('"screenshot"', '"image"', "data:image/")
+_SHORT = 100
+"""Characters of a JSON text whose shape is of no use to anybody."""
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _PLAIN = (dict, list, tuple, bool, int, float)
 
@@ -39,7 +40,7 @@ class Converted:
 def convert(value: Any) -> Converted:
     """Never raises. None is empty text; text stays as it is; images become blocks; all else becomes JSON text."""
     if type(value) is dict and (text := _fast(value)) is not None:
-        return Converted(_encodable(text), shape=_shape(value))
+        return Converted(_encodable(text), shape=_shape(value) if len(text) > _SHORT else "")
     if isinstance(value, ToolReturn):
         inner = convert(value.content)
         return Converted(inner.content, value.is_error, value.end, inner.shape)
@@ -91,7 +92,7 @@ def _fast(value: Any) -> str | None:
         text = _encode(value)
     except (TypeError, ValueError, RecursionError):
         return None
-    return None if any(hint in text for hint in _IMAGE_HINTS) else text
+    return None if '"screenshot"' in text or '"image"' in text or "data:image/" in text else text
 
 
 def _encodable(text: str) -> str:
