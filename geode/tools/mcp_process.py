@@ -19,6 +19,8 @@ from typing import Any
 __all__ = ["ServerLog", "ServerProcess", "stdio_transport"]
 
 _POLL_S = 0.01
+_ORPHANS_S = 0.5
+"""Seconds for children that a server left behind to end at SIGTERM."""
 _MAX_LINE = 64 * 1024 * 1024
 """Longest message in bytes: a server that never ends its line must not fill the memory."""
 _LOG_BYTES = 256 * 1024
@@ -196,10 +198,19 @@ async def _end(child: asyncio.subprocess.Process, grace_s: float) -> None:
     assert child.stdin is not None
     with contextlib.suppress(OSError, RuntimeError):
         child.stdin.close()
-    await _gone(lambda: child.returncode is None, grace_s)
-    for number in (signal.SIGTERM, signal.SIGKILL):  # the server, or children that it left
-        if not _kill_group(child, number) or await _gone(lambda: _kill_group(child, 0), grace_s):
-            return
+
+    def lives() -> bool:
+        return child.returncode is None
+
+    went = await _gone(lives, grace_s)
+    if not _kill_group(child, signal.SIGTERM):
+        return
+    if went:  # children that it left; ended ones count until their new parent takes notice, so not for long
+        await _gone(lambda: _kill_group(child, 0), min(grace_s, _ORPHANS_S))
+    else:
+        await _gone(lives, grace_s)
+    _kill_group(child, signal.SIGKILL)
+    await _gone(lives, grace_s)
 
 
 async def _gone(alive: Callable[[], bool], seconds: float) -> bool:
