@@ -56,7 +56,8 @@ async def run_settings(
 
     observers: quick functions that see every event at once. on_prompt: told when a question stands on the terminal.
     processor: makes what takes the place of the tools' processor. resume: where an earlier run of this folder stopped.
-    Ctrl-C (SIGINT), SIGTERM or a cancel of the calling task ends the run `user_cancelled`. Raises ConfigFault before anything is run.
+    Ctrl-C (SIGINT), SIGTERM or a cancel of the calling task ends the run `user_cancelled`.
+    Raises ConfigFault before anything is run.
     """
     environ = os.environ if environ is None else environ
     run_dir.mkdir(parents=True, exist_ok=True)
