@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cli_kit import RunGeode
 
+from geode.cli import main
 from geode.compose import compose_settings
 from geode.config_errors import ConfigFault
 from geode.provider.checks import semantic
@@ -197,34 +198,51 @@ def test_the_command_prints_json_and_leaves_nothing(geode: RunGeode) -> None:
     assert list(ran.folder.iterdir()) == []
 
 
-def test_faults_are_one_line_each(geode: RunGeode) -> None:
-    ran = geode("wire", "adapter=glm-pay", "tool_choice=forced")
-    assert (ran.code, ran.out) == (2, "")
-    assert [line.split(",")[0] for line in ran.faults] == ["adapter: given 'glm-pay'", "tool_choice: given 'forced'"]
-    named = geode("wire", "adapter=glm-payg", "tool_choice=named", "tool_choice.name=grep_file")
-    assert (named.code, named.out) == (2, "")
-    assert named.faults[0].endswith("nearest: grep_files")
-    refused = geode("wire", "adapter=glm-payg", "tool_choice=required", "tool_choice.on_unsupported=error")
-    assert (refused.code, refused.out, len(refused.faults)) == (2, "", 1)
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, list[str]]:
+    """The command in this process: (exit code, output, faults and notes)."""
+    code = main(["wire", *words])
+    out, err = capsys.readouterr()
+    return code, out, [line.removeprefix("geode: ") for line in err.splitlines()]
 
 
-def test_two_configs_are_compared(geode: RunGeode) -> None:
-    same = geode("wire", "--diff", "adapter=glm-payg", "+adapter=glm-payg", "task=question", "task.prompt=Hi")
-    assert (same.code, same.out) == (0, "")
-    ran = geode("wire", "--diff", "adapter=glm-payg", "adapter=glm-payg tool_choice=none adapter.seed=7")
-    assert ran.code == 1
-    assert ran.out.splitlines() == ['~ [0].body.tool_choice: "auto" -> "none"', "+ [0].body.seed: 7"]
-    fault = geode("wire", "--diff", "adapter=glm-payg", "adapter=nope")
-    assert (fault.code, fault.out) == (2, "")
+def test_faults_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, faults = run(capsys, "adapter=glm-pay", "tool_choice=forced")
+    assert (code, out) == (2, "")
+    assert [line.split(",")[0] for line in faults] == ["adapter: given 'glm-pay'", "tool_choice: given 'forced'"]
+    code, out, faults = run(capsys, "adapter=glm-payg", "tool_choice=named", "tool_choice.name=grep_file")
+    assert (code, out) == (2, "")
+    assert faults[0].endswith("nearest: grep_files")
+    code, out, faults = run(capsys, "adapter=glm-payg", "tool_choice=required", "tool_choice.on_unsupported=error")
+    assert (code, out, len(faults)) == (2, "", 1)
 
 
-def test_a_config_is_compared_with_a_saved_file(geode: RunGeode, tmp_path: Path) -> None:
-    (tmp_path / "saved.json").write_text(geode("wire", "adapter=anthropic-payg").out)
-    assert geode("wire", "--diff", "saved.json", "adapter=anthropic-payg").code == 0
-    ran = geode("wire", "--diff", "saved.json", "adapter=anthropic-payg adapter.model=other")
-    assert (ran.code, ran.out) == (1, '~ [0].body.model: "claude-sonnet-5-5" -> "other"\n')
-    missing = geode("wire", "--diff", "nope.json", "adapter=anthropic-payg")
-    assert (missing.code, missing.faults) == (2, ["--diff: cannot read 'nope.json': No such file or directory"])
+def test_notes_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, notes = run(capsys, "adapter=glm-payg", "tool_choice=required")
+    assert (code, json.loads(out)[0]["body"]["tool_choice"]) == (0, "required")
+    assert notes == [
+        "note: tool_choice required is sent although the backend of glm-payg declares that it does not take it "
+        "(tool_choice.on_unsupported=degrade)"
+    ]
+
+
+def test_two_configs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    same = run(capsys, "--diff", "adapter=glm-payg", "+adapter=glm-payg", "task=question", "task.prompt=Hi")
+    assert same == (0, "", [])
+    code, out, _ = run(capsys, "--diff", "adapter=glm-payg", "adapter=glm-payg tool_choice=none adapter.seed=7")
+    assert code == 1
+    assert out.splitlines() == ['~ [0].body.tool_choice: "auto" -> "none"', "+ [0].body.seed: 7"]
+    assert run(capsys, "--diff", "adapter=glm-payg", "adapter=nope")[:2] == (2, "")
+    assert run(capsys, "--diff", "adapter=glm-payg")[:2] == (2, "")
+
+
+def test_a_config_is_compared_with_a_saved_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    saved = tmp_path / "saved.json"
+    saved.write_text(run(capsys, "adapter=anthropic-payg")[1])
+    assert run(capsys, "--diff", str(saved), "adapter=anthropic-payg") == (0, "", [])
+    code, out, _ = run(capsys, "--diff", str(saved), "adapter=anthropic-payg adapter.model=other")
+    assert (code, out) == (1, '~ [0].body.model: "claude-sonnet-5-5" -> "other"\n')
+    missing = run(capsys, "--diff", "nope.json", "adapter=anthropic-payg")
+    assert missing == (2, "", ["--diff: cannot read 'nope.json': No such file or directory"])
 
 
 def test_differences_by_path() -> None:
