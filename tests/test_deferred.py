@@ -140,6 +140,14 @@ async def test_after_a_change_of_the_model_the_new_backend_is_served_in_its_own_
     assert names(run.bodies[1]) == ["recall_tool_result", "echo", "long", "tool_search", "picture"]
 
 
+@pytest.mark.parametrize("wire", ["messages", "responses"])
+async def test_a_deferred_tool_is_called_like_any_other(tmp_path: Path, wire: str) -> None:
+    run = await play(tmp_path, [turn(None, "picture"), turn("done")], wire, toolset=TOOLSET, **CLIENT_SIDE)
+    assert (run.reason, [r.is_error for m in run.history for r in m.tool_results]) == ("natural", [False])
+    assert run.bodies[0]["tools"] == run.bodies[1]["tools"]
+    assert len(names(run.bodies[0])) == 9
+
+
 def spec(name: str, description: str = "", **properties: str) -> ToolSpec:
     schema = {"type": "object", "properties": {key: {"description": text} for key, text in properties.items()}}
     return ToolSpec(name, description, schema)

@@ -133,10 +133,11 @@ class Subagents:
         return texts
 
     async def finish(self, end: End) -> None:
-        """Before the parent ends: agents in the background may finish within the wrap-up time, then are cancelled."""
+        """Before the parent ends: with an answer, agents in the background may finish within the wrap-up time; what
+        still runs is cancelled."""
         running = [a for a in self._agents if a.task is not None and not a.task.done()]
         tasks = [a.task for a in running if a.task is not None]
-        if tasks and end.reason is not TerminationReason.USER_CANCELLED:
+        if tasks and end.reason.exit_code == 0:
             assert self._loop is not None
             at, _ = self._loop.calls.deadline.at()
             seconds = self.shared.settings.budget.wrap_up_s
