@@ -200,13 +200,14 @@ def _at(wire: str, provider: LoopbackProvider) -> dict[str, Any]:
     return data | {"base_url": provider.base_url(wire)}  # type: ignore[arg-type]
 
 
-async def continued(run: Run, wire: str = "chat", **changes: Any) -> Run:
-    """The run resumed with a new question: a strict provider takes the history, and it ends naturally."""
+async def continued(run: Run, wire: str = "chat", turns: Sequence[Mapping[str, Any]] = (), **changes: Any) -> Run:
+    """The run resumed with a new question: a strict provider takes the history, and it ends naturally. turns: what
+    comes before the answer."""
     folder = run.folder.with_name(f"{run.folder.name}-continued-{wire}")
     shutil.copytree(run.folder, folder)
     point = replace(read_resume_point(folder), text="Go on.")
     events: list[Payload] = []
-    async with LoopbackProvider({"turns": [turn("went on")]}) as provider:
+    async with LoopbackProvider({"turns": [*turns, turn("went on")]}) as provider:
         chosen = settings(
             ADAPTERS[wire],
             **{"adapter__base_url": provider.base_url(wire), **changes},  # type: ignore[arg-type]

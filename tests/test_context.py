@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from loop_kit import WIRES, continued, play, turn, usage
 
+from geode.contract import TextBlock
 from geode.hooks import Event
 
 MODELS = {None: "scripted", "messages": "claude-sonnet-5-5", "responses": "gpt-6.1-sol", "chat": "glm-5.3"}
@@ -182,6 +183,7 @@ async def test_the_providers_overflow_is_compacted_and_tried_once_more(tmp_path:
     assert (run.reason, run.result.text, run.result.rounds) == ("natural", "done", 3)
     (critical,) = run.of(Event.CONTEXT_CRITICAL)
     assert (critical.round, critical.level) == (3, "overflow")
+    assert [(r.kind, r.delay_s) for r in run.of(Event.LLM_CALL_RETRIED)] == [("context_overflow", 0.0)]
     assert len(run.bodies) == 4
     assert len(run.provider.requests[3].body) < len(run.provider.requests[2].body)  # type: ignore[union-attr]
 
@@ -192,6 +194,7 @@ async def test_a_second_overflow_is_the_end(tmp_path: Path, wire: str) -> None:
     run = await play(tmp_path, script, wire)
     assert (run.reason, run.result.rounds, run.result.text) == ("context_exhausted", 3, "b")
     assert run.result.detail["cause"]
+    assert [f.kind for f in run.of(Event.LLM_CALL_FAILED)] == ["context_overflow"]
     await continued(run, wire)
 
 
@@ -241,3 +244,29 @@ async def test_a_blocked_compaction_leaves_an_overflow_to_end_the_run(tmp_path: 
     hooks = [{"_target_": "loop_tools.no_compaction", "event": "CONTEXT_OVERFLOW_ACTION"}]
     run = await play(tmp_path, script, "chat", hooks__interceptors=hooks)
     assert (run.reason, run.result.text) == ("context_exhausted", "b")
+
+
+# ------------------------------------------------------------------------------------------- what must not be lost
+
+
+@pytest.mark.parametrize("summary", [False, True])
+async def test_a_later_question_outlives_compaction(tmp_path: Path, summary: bool) -> None:
+    first = await play(tmp_path, [turn("a", long("a")), turn("first answer")], **window(400_000))
+    small: dict[str, Any] = window(
+        4500, "chat", tools__result_tokens=0, context__summary={"enabled": summary}, context__warning=0.5
+    )
+    turns = [turn(f"round {n}", long("bcdefghi"[n])) for n in range(8)]
+    if summary:  # its request is answered by whichever turn is next
+        text = "{{ 'what I saw' if 'Summarise' in user else 'went on' }}"
+        turns = [*(turn(text, long(mark)) for mark in "bcdefghi"), turn(text, repeat="forever")]
+    run = await continued(first, "chat", turns, **small)
+    assert run.of(Event.CONTEXT_OVERFLOW_ACTION)
+    texts = [block.text for m in run.history for block in m.content if isinstance(block, TextBlock)]
+    assert texts[0] == "Do the task."
+    assert texts.count("Go on.") == 1
+    assert sum("older messages were removed" in text for text in texts) == (0 if summary else 1)
+    assert sum(text.startswith("Summary of the work so far") for text in texts) == (1 if summary else 0)
+    if not summary:
+        (note,) = (text for text in texts if "older messages were removed" in text)
+        removed = 4 + 2 * 8 + 2 - len(run.history)
+        assert note == f"[{removed} older messages were removed to make room]"

@@ -293,3 +293,12 @@ async def test_a_stop_sequence_is_natural(tmp_path: Path) -> None:
         tmp_path, [turn("so far", stop="stop_sequence", stop_sequence="END")], "messages", adapter__stop=["END"]
     )
     assert (run.reason, run.result.text) == ("natural", "so far")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_display_that_raises_does_not_break_a_call(tmp_path: Path, wire: str) -> None:
+    def broken(_delta: object) -> None:
+        raise RuntimeError("no screen")
+
+    run = await play(tmp_path, [turn("a", ECHO), turn("done")], wire, on_delta=broken)
+    assert (run.reason, run.result.text, run.of(Event.LLM_CALL_RETRIED)) == ("natural", "done", [])

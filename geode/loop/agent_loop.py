@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from geode.contract import (
     AdapterCallRequest,
@@ -157,7 +157,7 @@ class AgentLoop:
                 max_tokens=plan.max_tokens,
                 thinking=plan.thinking,
             )
-            detail: dict[str, Any] = {"cause": StopReason.CONTEXT_WINDOW_EXCEEDED.value}
+            failure: AdapterError | None = None
             try:
                 response = await self.calls.call(request)
                 if response.stop_reason is not StopReason.CONTEXT_WINDOW_EXCEEDED:
@@ -167,10 +167,14 @@ class AgentLoop:
             except AdapterError as error:
                 if error.kind is not ErrorKind.CONTEXT_OVERFLOW:
                     raise
-                detail = {"cause": str(error)}
-            if last or not await self.context.overflowed(plan.round):
+                failure = error
+            again = not last and await self.context.overflowed(plan.round)
+            if failure is not None:
+                self.calls.overflowed(failure, again)
+            if not again:
                 break
-        raise RunEnded(End(TerminationReason.CONTEXT_EXHAUSTED, detail))
+        cause = str(failure) if failure is not None else StopReason.CONTEXT_WINDOW_EXCEEDED.value
+        raise RunEnded(End(TerminationReason.CONTEXT_EXHAUSTED, {"cause": cause}))
 
     async def _take(self, plan: RoundPlan, response: AdapterCallResult) -> End | None:
         """Content decides: calls are run, a text is an end or a reason to ask on."""

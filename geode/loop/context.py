@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ where it is too short to gain."""
 Summariser = Callable[[], Awaitable[str | None]]
 """Asks the model for a summary of the history."""
 
+_SUMMARY = "Summary of the work so far, in place of the older messages:"
+_REMOVED = re.compile(r"\[(\d+) older messages were removed to make room\]")
 _IMAGE_TOKENS = 1600
 _PER_MESSAGE = 4
 _PER_BLOCK = 8
@@ -177,11 +180,14 @@ class ContextManager:
         summary = await self.summarise()
         if summary:
             head = self.history[0]
-            note = TextBlock(f"Summary of the work so far, in place of the older messages:\n{summary}")
-            self.history.replace([replace(head, content=(*head.content, note)), *self.history[starts[-1] :]])
+            asked = [*self.history[1 : starts[0]], *_inputs(self.history, starts[0], starts[-1])]
+            kept = [b for i, b in enumerate(head.content) if not i or not _text(b).startswith(_SUMMARY)]
+            note = TextBlock(f"{_SUMMARY}\n{summary}")
+            self.history.replace([replace(head, content=(*kept, note)), *asked, *self.history[starts[-1] :]])
 
     def _prune(self, target: int) -> None:
-        """Drops the oldest rounds whole (call and results together) until the estimate is at most `target`."""
+        """Drops the oldest rounds whole (call and results together) until the estimate is at most `target`. What the
+        user said stays."""
         starts = _round_starts(self.history)
         tokens, cut = self.tokens(), 0
         while cut < len(starts) - 1 and tokens > target:
@@ -189,11 +195,31 @@ class ContextManager:
             cut += 1
         if not cut:
             return
-        head = list(self.history[: starts[0]])
-        note = TextBlock(f"[{starts[cut] - starts[0]} older messages were removed to make room]")
-        if head and not any(b == note for b in head[-1].content):
-            head[-1] = replace(head[-1], content=(*head[-1].content, note))
-        self.history.replace([*head, *self.history[starts[cut] :]])
+        asked = _inputs(self.history, starts[0], starts[cut])
+        gone = starts[cut] - starts[0] - len(asked)
+        first, *head = self.history[: starts[0]]
+        blocks: list[Block] = []
+        for block in first.content:
+            if found := _REMOVED.fullmatch(_text(block)):
+                gone += int(found[1])
+            else:
+                blocks.append(block)
+        note = TextBlock(f"[{gone} older messages were removed to make room]")
+        first = replace(first, content=(*blocks, note))
+        self.history.replace([first, *head, *asked, *self.history[starts[cut] :]])
+
+
+def _text(block: Block) -> str:
+    return block.text if isinstance(block, TextBlock) else ""
+
+
+def _inputs(history: History, start: int, stop: int) -> list[Message]:
+    """What the user said in a part of the history: texts after an answer (what stands behind results is geode's)."""
+    return [
+        history[i]
+        for i in range(start, stop)
+        if history[i].role == "user" and not history[i].tool_results and history[i - 1].role == "assistant"
+    ]
 
 
 def _round_starts(history: History) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -129,7 +130,9 @@ class LlmCaller:
             if limit.expired():
                 ledger.uncertain += reserved
                 raise RunEnded(self.deadline.expired(scope, "llm_call")) from error
-            raise
+            ledger.uncertain += reserved
+            message = f"no answer in time: {error}" if str(error) else "no answer in time"
+            raise AdapterError(ErrorKind.TIMEOUT, message, provider=adapter.name) from error
         except AdapterError as error:
             if error.kind in _MAYBE_BILLED or error.partial is not None:
                 ledger.uncertain += reserved
@@ -198,6 +201,13 @@ class LlmCaller:
             return replace(request, tools=(), tool_choice=ToolChoice(), deferred=frozenset(), allowed=None)
         return request
 
+    def overflowed(self, error: AdapterError, again: bool) -> None:
+        """Tells of a request that was too long: tried again after a compaction, or given up."""
+        if again:
+            self._retried(1, 0.0, error)
+        else:
+            self._failed(error, 1)
+
     def _may_wait(self, delay: float) -> bool:
         at, _ = self.deadline.at()
         return at is None or time.monotonic() + delay < at
@@ -206,7 +216,8 @@ class LlmCaller:
         if delta.kind == "text":
             self.partial += delta.text
         if self.on_delta is not None:
-            self.on_delta(delta)
+            with contextlib.suppress(Exception):  # who only looks on cannot break a call
+                self.on_delta(delta)
 
     def _none_notice(self, adapter: Adapter) -> None:
         self.notify(
