@@ -11,6 +11,7 @@ from geode.contract import AdapterError, ToolResultBlock, ToolUseBlock
 from geode.tools.types import ToolOutcome
 
 if TYPE_CHECKING:
+    from geode.adapters.capture import Answer
     from geode.provider.params import Wire
     from geode.script import Script, ScriptTurn
 
@@ -38,8 +39,9 @@ class Conversation:
 
             self._player = ScriptPlayer(script)
 
-    def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The answer to a captured request, in the form of its wire."""
+    def answer(self, request: Mapping[str, Any]) -> Answer | None:
+        """The answer to a captured request, in the form of its wire: streamed where it asks for that, since a stream
+        carries a call's arguments as the script spells them."""
         if self._player is None or self.ended:
             return None
         from geode.provider.wires import wire_format
@@ -56,7 +58,13 @@ class Conversation:
         except AdapterError as error:
             self.ended = error.message
             return None
-        return form.answer(turn, body, self._count, len(str(body)))
+        answer = form.answer(turn, body, self._count, len(str(body)))
+        if body.get("stream") is not True:
+            return answer
+        import httpx2
+
+        events = b"".join(form.events(answer, turn, body))
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
 
 
 def _wire(url: str) -> Wire:
