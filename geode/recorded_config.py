@@ -34,10 +34,11 @@ def given_keys(words: Sequence[str]) -> set[str]:
     return {word.lstrip("+~").partition("=")[0] for word in words if not word.startswith("-")}
 
 
-def recorded_settings(recorded: Mapping[str, Any], words: Sequence[str], run_dir: Path) -> Settings:
-    """The recorded settings with overrides in either spelling, checked like any others. Raises ConfigFault.
+def recorded_settings(header: Mapping[str, Any], words: Sequence[str], run_dir: Path) -> Settings:
+    """The settings in a journal's header with overrides in either spelling, checked like any others.
 
-    A group's choice (`budget=tight`) replaces the whole group, as it does on the command line.
+    A group's choice (`budget=tight`) replaces the whole group, as it does on the command line. A workspace that was
+    given by a relative path is the folder that it was then, wherever this is called from. Raises ConfigFault.
     """
     from omegaconf import OmegaConf
 
@@ -56,7 +57,10 @@ def recorded_settings(recorded: Mapping[str, Any], words: Sequence[str], run_dir
     faults += [f"{key}: not for a recorded run, allowed: KEY=VALUE, GROUP=CHOICE" for key in _refused(words)]
     if faults:
         raise ConfigFault(faults)
-    config = OmegaConf.create({k: v for k, v in recorded.items() if k not in ("adapters", "toolsets")})
+    recorded = {k: v for k, v in header["settings"].items() if k not in ("adapters", "toolsets")}
+    if recorded.get("task", {}).get("workspace") is not None and header.get("workspace"):
+        recorded["task"] = {**recorded["task"], "workspace": header["workspace"]}
+    config = OmegaConf.create(recorded)
     normal = overrides.normalise(line, groups)
     parsed = _parse([normal[position] for position in line.overrides])
     for choice in (p for p in parsed if p.key_or_group in groups and isinstance(p.value(), str)):

@@ -56,8 +56,16 @@ TURNS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("tools", ["record", "run"])
-@pytest.mark.parametrize("adapter", ["scripted", "anthropic-payg", "openai-payg", "glm-payg"])
+@pytest.mark.parametrize(
+    ("adapter", "tools"),
+    [
+        ("scripted", "record"),
+        ("scripted", "run"),
+        ("anthropic-payg", "record"),
+        ("openai-payg", "run"),
+        ("glm-payg", "record"),
+    ],
+)
 def test_a_run_replays_without_a_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], adapter: str, tools: str
 ) -> None:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             records = read_run(folder / JOURNAL_FILE)
             header = [r for r in first_input(records) if r["event"] == "journal"][-1]  # a resumption's settings hold
-            settings = recorded_settings(header["settings"], rest, folder)
+            settings = recorded_settings(header, rest, folder)
             lines = asyncio.run(replay(settings, folder, target, tools))
         except JournalError as error:
             raise ConfigFault([f"replay: {error}"]) from error

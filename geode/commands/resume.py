@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
         point = read_resume_point(folder)
     except JournalError as error:
         raise ConfigFault([f"resume: {error}"]) from error
-    settings = recorded_settings(point.settings, words, folder)
+    settings = recorded_settings(point.header, words, folder)
     ready = _with_input(point, settings, "task.prompt" in given_keys(words))
     if ready is None:
         reason = (point.ended or {}).get("termination_reason")

@@ -42,7 +42,7 @@ _MAYBE_BILLED = frozenset({"connection", "timeout", "bad_response", "server"})
 class ResumePoint:
     """A run that stopped, ready to go on.
 
-    settings: the config in its header. messages: the history as journalled; `additions` are to be appended to it.
+    header: the newest header, with the config. messages: the history as journalled; `additions` follow it.
     text: the user's next input, None goes on from the history. recorded: an answer that came but was not used yet.
     next_number, size: the journal's next line number, and its length in bytes when it was read. ended: the payload of
     SESSION_ENDED where the run came to an end, None where it was cut off. played: turns of scripts played so far.
@@ -50,7 +50,7 @@ class ResumePoint:
     """
 
     run_dir: Path
-    settings: Mapping[str, Any]
+    header: Mapping[str, Any]
     run_id: str
     next_number: int
     size: int
@@ -269,7 +269,7 @@ class _Walk:
         paused = self.call is not None and self.call["stop_reason"] == "pause_turn"
         return ResumePoint(
             run_dir,
-            self.header["settings"],
+            self.header,
             self.header["run_id"],
             self.last["n"] + 1,
             size,

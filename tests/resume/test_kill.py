@@ -73,8 +73,8 @@ def check(run: dict[str, Any]) -> int:
 
 
 def test_a_run_that_is_killed_and_resumed_writes_nothing_twice(tmp_path: Path) -> None:
-    runs = killed_runs(tmp_path, 16, seed=7)
-    assert len(runs) == 17
+    runs = killed_runs(tmp_path, 10, seed=7)
+    assert len(runs) == 11
     assert runs[0]["codes"] == [0]
     assert check(runs[0]) == 0
     for run in runs[1:]:

@@ -138,6 +138,19 @@ def test_the_files_of_the_task_are_not_copied_again(tmp_path: Path) -> None:
     assert (folder / "workspace" / "a.txt").read_text() == written
 
 
+def test_a_workspace_is_the_same_folder_wherever_it_is_resumed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "elsewhere"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    run(tmp_path, WRITING, "task.workspace=.", "budget.max_rounds=1")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert resume(tmp_path / "run", "budget.max_rounds=9") == 0
+    assert sorted(p.name for p in (tmp_path / "here").iterdir()) == ["a.txt", "b.txt"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_a_question_wants_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turns = [{"tool_calls": [call("ask_user", question="Which file?")]}, {"text": "That one then."}]
     assert run(tmp_path, turns).termination_reason == "user_clarification_needed"
