@@ -29,6 +29,7 @@ from geode.tools.running import HandlerRunner, own_copy
 from geode.tools.safety import SafetyPolicy, Verdict
 from geode.tools.toolset import ToolSource
 from geode.tools.types import CallStatus, Tool, ToolEnvironment, ToolOutcome
+from geode.tools.validation import null_byte_path
 
 __all__ = ["Call", "Parts"]
 
@@ -48,10 +49,6 @@ class Parts:
     runner: HandlerRunner
     environment: ToolEnvironment
     origin: str = ""
-
-
-_NESTED = (dict, list)
-_TEXTUAL = (str, dict, list)
 
 
 class Call:
@@ -114,7 +111,7 @@ class Call:
         return None
 
     def _wrong(self, tool: Tool) -> str | None:
-        if (path := _null_byte(self.arguments)) is not None:
+        if (path := null_byte_path(self.arguments)) is not None:
             return texts.null_byte(path)
         lines = self._parts.tools.violations(tool, self.arguments)
         return texts.violations(tool.name, lines) if lines else None
@@ -301,27 +298,3 @@ class Call:
 
     def _elapsed(self) -> float:
         return 0.0 if self._started is None else asyncio.get_running_loop().time() - self._started
-
-
-def _null_byte(value: Any) -> str | None:
-    """The path of the first string with a null byte in some arguments."""
-    if not value:
-        return None
-    todo = [("$", value)]
-    while todo:
-        path, item = todo.pop()
-        if isinstance(item, str):
-            if "\0" in item:
-                return path
-        elif isinstance(item, Mapping):
-            for key, inner in item.items():
-                if isinstance(key, str) and "\0" in key:
-                    return path
-                if type(inner) is str:
-                    if "\0" in inner:
-                        return f"{path}.{key}"
-                elif isinstance(inner, _NESTED):
-                    todo.append((f"{path}.{key}", inner))
-        elif isinstance(item, list):
-            todo.extend((f"{path}[{n}]", inner) for n, inner in enumerate(item) if isinstance(inner, _TEXTUAL))
-    return None

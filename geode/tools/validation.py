@@ -16,13 +16,15 @@ from typing import Any
 from geode.schema_kinds import WRAPPER, admits_object, target
 from geode.tools.quick_check import quick_check
 
-__all__ = ["compile_schema", "declared_properties", "schema_fault"]
+__all__ = ["compile_schema", "declared_properties", "null_byte_path", "schema_fault"]
 
 Check = Callable[[Mapping[str, Any]], list[str]]
 
 MAX_VIOLATIONS = 5
 _MAX_SEEN = 1000
 _MAX_TEXT = 300
+_NESTED = (dict, list)
+_TEXTUAL = (str, dict, list)
 
 
 def schema_fault(schema: object) -> str | None:
@@ -104,6 +106,30 @@ def declared_properties(schema: Mapping[str, Any]) -> set[str] | None:
             branches.append(target(part["$ref"], schema))
         todo += [branch for branch in branches if isinstance(branch, Mapping)]
     return names if found else None
+
+
+def null_byte_path(value: Any) -> str | None:
+    """The path of the first string with a null byte in some arguments."""
+    if not value:
+        return None
+    todo = [("$", value)]
+    while todo:
+        path, item = todo.pop()
+        if isinstance(item, str):
+            if "\0" in item:
+                return path
+        elif isinstance(item, Mapping):
+            for key, inner in item.items():
+                if isinstance(key, str) and "\0" in key:
+                    return path
+                if type(inner) is str:
+                    if "\0" in inner:
+                        return f"{path}.{key}"
+                elif isinstance(inner, _NESTED):
+                    todo.append((f"{path}.{key}", inner))
+        elif isinstance(item, list):
+            todo.extend((f"{path}[{n}]", inner) for n, inner in enumerate(item) if isinstance(inner, _TEXTUAL))
+    return None
 
 
 def _path(parts: Any) -> str:
