@@ -21,12 +21,11 @@ from geode.contract import History, Notice, TerminationReason
 from geode.hooks import HookBus, SubagentCompleted, SubagentFailed, SubagentStarted
 from geode.journal import Journal
 from geode.loop.agent_loop import AgentLoop
-from geode.loop.guards import counted_tokens
 from geode.loop.result import AgenticResult, End
 from geode.loop.state import SessionRecord
 from geode.runner.assembly import Budgets, assemble
 from geode.runner.backends import Backends
-from geode.runner.nested_state import NestedLedger, NestedState
+from geode.runner.nested_state import NestedLedger, NestedState, share_of
 from geode.runner.notices import NoticeBoard
 from geode.runner.records import started_event, write_result
 from geode.runner.toolbox import Toolbox, open_toolbox
@@ -179,28 +178,13 @@ class Subagents:
         return agent
 
     def _share(self, deadline: float | None) -> Budgets:
-        """A share of what is left of the parent's budgets; what running agents may still use is not left."""
         assert self._loop is not None
         assert self._budgets is not None
-        settings, have, state = self.shared.settings, self._budgets, self._loop.state
-        given, scope = settings.subagents, settings.budget.token_scope
-        running = [a for a in self._agents if a.task is not None and not a.task.done()]
-        rounds = given.max_rounds
-        if have.max_rounds:
-            rounds = min(rounds, max(1, int(given.share * (have.max_rounds - state.rounds))))
+        running = [(a.budgets, a.state) for a in self._agents if a.task is not None and not a.task.done()]
         at, _ = self._loop.calls.deadline.at()
-        seconds = given.share * max(0.001, at - time.monotonic()) if at is not None else 0.0
-        if deadline is not None:
-            left = max(0.001, deadline - asyncio.get_running_loop().time() - _TOOL_MARGIN_S)
-            seconds = min(seconds, left) if seconds else left
-        cost = tokens = 0.0
-        if have.cost_budget:
-            promised = sum(max(0.0, a.budgets.cost_budget - a.state.ledger.spent) for a in running)
-            cost = max(1e-9, given.share * (have.cost_budget - state.ledger.committed - promised))
-        if have.token_budget:
-            promised = sum(max(0, a.budgets.token_budget - counted_tokens(a.state.usage, scope)) for a in running)
-            tokens = max(1, given.share * (have.token_budget - counted_tokens(state.usage, scope) - promised))
-        return Budgets(rounds, seconds, 0.0, cost, int(tokens))
+        left = at - time.monotonic() if at is not None else None
+        own = deadline - asyncio.get_running_loop().time() - _TOOL_MARGIN_S if deadline is not None else None
+        return share_of(self.shared.settings, self._budgets, self._loop.state, running, left, own)
 
     async def _life(self, agent: _Agent) -> AgenticResult:
         """The whole of a sub-agent. Raises nothing: a fault is a result."""

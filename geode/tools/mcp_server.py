@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from geode.contract import Notice, NoticeSink
 from geode.tools.mcp_content import tool_return
+from geode.tools.mcp_errors import McpStartError, leaf, one_line, start_fault
 from geode.tools.mcp_process import ServerLog, ServerProcess, stdio_transport
 from geode.tools.types import ToolError, ToolReturn
 
 if TYPE_CHECKING:
     import mcp_types
-    from mcp import Client
+    from mcp import Client, MCPError
 
 __all__ = ["McpOptions", "McpServer", "McpStartError"]
 
 _MOST_PAGES = 1000
 _REFRESH_WAIT_S = 5.0
 _LISTEN_WAIT_S = 2.0
-
-
-class McpStartError(Exception):
-    """A server could not be started: one line that says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +148,7 @@ class McpServer:
             raise
         except BaseException as error:
             if not ready.done():
-                ready.set_exception(_leaf(error))
+                ready.set_exception(leaf(error))
                 ready.exception()  # taken: nobody may be waiting any more
         finally:
             self._client = None
@@ -234,7 +231,7 @@ class McpServer:
         error = call.exception()
         if error is None:
             return call.result()
-        error = _leaf(error)
+        error = leaf(error)
         if isinstance(error, MCPError):
             self._broken = self._broken or error.code == CONNECTION_CLOSED
         elif not isinstance(error, ValueError | RuntimeError | TypeError):
@@ -285,34 +282,19 @@ class McpServer:
             try:
                 tools = await self._list(client)
             except Exception as error:
-                text = f"MCP server {self.name}: its changed tools could not be listed: {self._text(_leaf(error))}"
-                self._notify(Notice(f"mcp:{self.name}:refresh", text))
+                text = f"MCP server {self.name}: its changed tools could not be listed: {one_line(leaf(error))}"
+                self._notify(Notice(f"mcp:{self.name}:refresh", self._options.mask(text)))
                 return
             if tools != self.tools:
                 self.tools = tools
                 self._changed(self)
 
-    # ------------------------------------------------------------------------------------------------------------ texts
-
     def _why(self, error: BaseException | None) -> str:
         """Why a start failed, in one line."""
-        o, process = self._options, self._process
-        if isinstance(error, McpStartError):
-            return str(error)
-        if isinstance(error, FileNotFoundError) and o.command is not None:
-            return f"there is no command {o.command!r}"
-        if isinstance(error, OSError) and o.command is not None and process is not None and process.exit_status is None:
-            return f"cannot run {o.command!r}: {error.strerror or error}"
-        if error is None:
-            text = f"no answer within {o.start_timeout_s:g} s"
-        elif o.command is not None and process is not None and process.by_itself:
-            status = process.exit_status
-            text = "it ended before it answered" + (f" (exit status {status})" if status is not None else "")
-        else:
-            text = self._text(error) + (f" (HTTP {self._status})" if self._status is not None else "")
-        return f"{text}: {process.log.last[:200]}" if process is not None and process.log.last else text
+        o = self._options
+        return o.mask(start_fault(error, o.command, self._process, o.start_timeout_s) + self._http_status())
 
-    def _error_text(self, error: Any) -> str:
+    def _error_text(self, error: MCPError) -> str:
         from mcp_types import CONNECTION_CLOSED
 
         if error.code == CONNECTION_CLOSED:
@@ -320,21 +302,7 @@ class McpServer:
                 f"The MCP server {self.name!r} ended during this call; whether the call took effect is not known. "
                 "The next call starts the server again."
             )
-        status = f" (HTTP {self._status})" if self._status is not None else ""
-        return self._options.mask(f"MCP error {error.code}: {error.message}{status}")
+        return self._options.mask(f"MCP error {error.code}: {error.message}{self._http_status()}")
 
-    def _text(self, error: BaseException) -> str:
-        from pydantic import ValidationError
-
-        text = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False)[0]
-            text = f"its answer is not of the protocol: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        return self._options.mask(text)[:500]
-
-
-def _leaf(error: BaseException) -> BaseException:
-    """The first single error in a group."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return error
+    def _http_status(self) -> str:
+        return f" (HTTP {self._status})" if self._status is not None else ""
