@@ -29,7 +29,10 @@ def commands(path: Path) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("path", [p for p in DOCS if commands(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_commands_of_a_page_work(path: Path, tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()
+    elsewhere = commands(ROOT / "README.md") if path.name == "README.ko.md" else []  # a translation's are the same
     for command, code in commands(path):
+        if (command, code) in elsewhere:
+            continue
         words = shlex.split(command)
         assert words[0] == "geode", f"only geode's commands stand in console blocks: {command}"
         done = subprocess.run(
