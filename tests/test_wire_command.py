@@ -179,6 +179,20 @@ def test_no_handlers_are_needed(tmp_path: Path) -> None:
     assert list(body["tools"][1]["function"]) == ["name", "description", "parameters"]
 
 
+def test_a_switch_of_adapters_is_followed_whole() -> None:
+    rules = "switch.rules=[{adapter: glm-payg, after_rounds: 1}, {adapter: claude-cli, after_rounds: 2}]"
+    found = requests_of(["adapter=openai-payg", rules, "wire.rounds=3"]).requests
+    assert [next(iter(request)) for request in found] == ["method", "method", "argv"]
+    assert [request["url"] for request in found[:2]] == [HTTP["openai-payg"][1], HTTP["glm-payg"][1]]
+    roles = [message["role"] for message in found[1]["body"]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "tool"]
+    assert "[tool call] read_document" in found[2]["stdin"]
+
+
+def test_an_own_server_stands_without_its_port() -> None:
+    assert only("adapter=local")["url"] == "http://127.0.0.1/v1/chat/completions"
+
+
 def test_recipes_and_their_overrides() -> None:
     request = only("+recipe=budget-sweep", "adapter=glm-payg", "budget.max_rounds=1")
     assert request["url"] == HTTP["glm-payg"][1]
