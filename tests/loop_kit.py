@@ -156,6 +156,7 @@ async def play(
     clean: the provider must have found nothing wrong. cancel_at: cancels the run when a tool of that name starts.
     wires: further wires that a switch may go to.
     """
+    await _warm_up(folder, wire)
     script = dict(script) if isinstance(script, Mapping) else {"turns": list(script)}
     folder = folder / f"run-{len(list(folder.glob('run-*')))}"
     events: list[Payload] = []
@@ -193,6 +194,16 @@ async def play(
     if clean and provider is not None:
         assert provider.problems == []
     return done
+
+
+_warm: set[str | None] = set()
+
+
+async def _warm_up(folder: Path, wire: str | None) -> None:
+    """A first run over a wire imports its SDK, which takes seconds: none of a test's own time budget."""
+    if wire not in _warm:
+        _warm.add(wire)
+        await play(folder / "warm", [turn("x", ("echo", {"text": "a"})), turn("warm")], wire)
 
 
 def _at(wire: str, provider: LoopbackProvider) -> dict[str, Any]:
