@@ -154,7 +154,9 @@ def open_toolbox(
     toolset, on_demand = choose_tools(settings, registry, include=include, exclude=exclude, delegates=delegates)
     try:
         safety = SafetyPolicy.from_config(
-            settings.safety.tiers.model_dump(), [rule.model_dump() for rule in settings.safety.rules]
+            settings.safety.tiers.model_dump(),
+            [rule.model_dump() for rule in settings.safety.rules],
+            read_only_as_safe=settings.safety.sandbox.read_only_as_safe,
         )
     except ToolConfigError as error:
         raise ConfigFault(error.faults) from error

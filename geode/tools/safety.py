@@ -21,6 +21,7 @@ from typing import Any
 
 from geode.config_errors import nearest, shown
 from geode.contract import Approval, Tier
+from geode.tools.commands import tier_of_call
 from geode.tools.types import Tool, ToolConfigError
 
 __all__ = ["DEFAULT_TIERS", "SafetyPolicy", "SafetyRule", "Verdict"]
@@ -67,15 +68,27 @@ class Verdict:
 
 
 class SafetyPolicy:
-    """Tiers and rules of a config. tiers: any that is missing takes its default."""
+    """Tiers and rules of a config. tiers: any that is missing takes its default. read_only_as_safe: what is decided
+    of a shell command that only reads is what is decided of a safe call; it still waits its turn like any command."""
 
-    def __init__(self, tiers: Mapping[Tier, Approval] | None = None, rules: Sequence[SafetyRule] = ()) -> None:
+    def __init__(
+        self,
+        tiers: Mapping[Tier, Approval] | None = None,
+        rules: Sequence[SafetyRule] = (),
+        *,
+        read_only_as_safe: bool = False,
+    ) -> None:
         self._tiers = {**DEFAULT_TIERS, **(tiers or {})}
         self._rules = tuple(rules)
+        self._read_only_as_safe = read_only_as_safe
 
     @classmethod
     def from_config(
-        cls, tiers: Mapping[str, str] | None = None, rules: Sequence[Mapping[str, Any]] = ()
+        cls,
+        tiers: Mapping[str, str] | None = None,
+        rules: Sequence[Mapping[str, Any]] = (),
+        *,
+        read_only_as_safe: bool = False,
     ) -> SafetyPolicy:
         """Reads plain config values; raises `ToolConfigError` with all faults at once."""
         faults: list[str] = []
@@ -88,7 +101,7 @@ class SafetyPolicy:
         parsed = [_rule(rule, f"safety.rules.{index}", faults) for index, rule in enumerate(rules)]
         if faults:
             raise ToolConfigError(faults)
-        return cls(read, [rule for rule in parsed if rule is not None])
+        return cls(read, [rule for rule in parsed if rule is not None], read_only_as_safe=read_only_as_safe)
 
     def decide(self, tool: Tool, arguments: Mapping[str, Any]) -> Verdict:
         """The verdict on one call with these very arguments; asked anew when an interceptor rewrote them."""
@@ -97,13 +110,14 @@ class SafetyPolicy:
             return Verdict(max(matching, key=_STRICTNESS.__getitem__), True, "safety.rules=[]")
         if tool.auto_approved:
             return _ALLOWED
-        approval = self._tiers[tool.tier]
+        tier = tier_of_call(tool.name, arguments, tool.tier, read_only_as_safe=self._read_only_as_safe)
+        approval = self._tiers[tier]
         if approval is Approval.ALLOW:
             return _ALLOWED
         server = tool.source.removeprefix("mcp:")
         own = server != tool.source and approval is Approval.ASK
         return Verdict(
-            approval, False, f"mcp.servers.{server}.auto_approve=true" if own else f"safety.tiers.{tool.tier}=allow"
+            approval, False, f"mcp.servers.{server}.auto_approve=true" if own else f"safety.tiers.{tier}=allow"
         )
 
 

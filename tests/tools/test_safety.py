@@ -152,3 +152,15 @@ async def test_a_tier_that_is_denied() -> None:
     assert [(n.message, n.override) for n in bench.notices] == [
         ("run_bash (dangerous) was denied: the safety policy denies it", "safety.tiers.dangerous=allow")
     ]
+
+
+def test_commands_that_only_read_may_count_as_safe() -> None:
+    tool = make_tool(run_bash, "dangerous")
+    ordinary = SafetyPolicy.from_config()
+    relaxed = SafetyPolicy.from_config(read_only_as_safe=True)
+    assert ordinary.decide(tool, {"command": "ls -la"}).approval is Approval.ASK
+    assert relaxed.decide(tool, {"command": "ls -la"}).approval is Approval.ALLOW
+    for command in ("find . -delete", "git branch -D x", "env rm -rf x", "pwd\nrm -rf x", "ls > x", "ls $(rm x)"):
+        assert relaxed.decide(tool, {"command": command}).approval is Approval.ASK
+    strict = SafetyPolicy.from_config(rules=[{"tool": "run_bash", "approval": "deny"}], read_only_as_safe=True)
+    assert strict.decide(tool, {"command": "ls"}).approval is Approval.DENY
