@@ -279,6 +279,21 @@ def test_a_session_that_spans_runs_is_charged_once(tmp_path: Path) -> None:
     assert kept["elapsed_s"] == pytest.approx(result(tmp_path / "run")["elapsed_s"], abs=0.05)
 
 
+def test_a_call_in_flight_counts_as_spent_where_the_ceiling_is_hard(tmp_path: Path) -> None:
+    prices = "pricing.overrides={scripted: {input_mtok: 1, output_mtok: 1}}"
+    run(tmp_path, WRITING, prices, "budget.cost_budget=1", "budget.cost_hard=true")
+    folder = tmp_path / "run"
+    original = lines(folder)
+    starts = [n for n, line in enumerate(original) if '"event":"LLM_CALL_STARTED"' in line]
+    reserved = json.loads(original[starts[1]])["reserved"]
+    assert reserved > 0
+    cut(folder, original[: starts[1] + 1])
+    point = read_resume_point(folder)
+    assert (point.uncertain, point.rounds) == (reserved, 1)
+    cut(folder, original[: starts[1]])
+    assert read_resume_point(folder).uncertain == 0
+
+
 def test_a_history_that_was_replaced_is_the_one_that_goes_on(tmp_path: Path) -> None:
     run(tmp_path, WRITING, "budget.max_rounds=1")
     folder = tmp_path / "run"
