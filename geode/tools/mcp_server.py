@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -101,8 +102,10 @@ class McpServer:
             try:
                 result = await self._guarded(name, arguments)
             except MCPError as error:
-                if error.message == "Session terminated" and not last:
-                    self._broken = True  # the server forgot us, so it did not run the call: once more, from the start
+                # A server that was started anew knows no session: 404 by the protocol, a bare 400 with some.
+                bare = error.message == "Server returned an error response" and self._status == 400
+                if (error.message == "Session terminated" or bare) and not last:
+                    self._broken = True  # it did not run the call, so once more, from the start
                     continue
                 raise ToolError(self._error_text(error)) from error
             break
@@ -121,6 +124,8 @@ class McpServer:
         """The whole life of one connection."""
         from mcp import Client
 
+        if not (logger := logging.getLogger("mcp")).handlers:
+            logger.addHandler(logging.NullHandler())  # else what it logs goes to the console; a user's logging has it
         listener: asyncio.Task[None] | None = None
         try:
             async with AsyncExitStack() as stack:

@@ -16,12 +16,16 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 
 @dataclass(slots=True)
 class HttpServer:
-    """A running server: its address, the headers of its requests, and how many calls were cancelled."""
+    """A running server: its address, the headers of its requests, and how many calls were cancelled.
+
+    forget: a status with which the next request is answered, as by a server that does not know the session.
+    """
 
     url: str = ""
     seen: list[dict[str, str]] = field(default_factory=list)
     tools: list[str] = field(default_factory=lambda: ["first", "grow", "hang"])
     cancelled: int = 0
+    forget: int = 0
 
 
 @contextlib.asynccontextmanager
@@ -57,8 +61,11 @@ async def http_server(*, token: str | None = None) -> AsyncIterator[HttpServer]:
         if scope["type"] == "http":
             headers = {name.decode(): value.decode() for name, value in scope["headers"]}
             state.seen.append(headers)
+            status, state.forget = state.forget, 0
             if token is not None and headers.get("authorization") != token:
-                await send({"type": "http.response.start", "status": 401, "headers": []})
+                status = 401
+            if status:
+                await send({"type": "http.response.start", "status": status, "headers": []})
                 await send({"type": "http.response.body", "body": b""})
                 return
         await inner(scope, receive, send)

@@ -48,6 +48,14 @@ async def test_a_server_that_cannot_be_reached_or_refuses_says_so() -> None:
             }
 
 
+async def test_a_server_that_was_started_anew_meanwhile_is_greeted_again() -> None:
+    async with http_server() as web, started(web=McpOptions(url=web.url)) as servers:
+        await servers.call("web__first")
+        web.forget = 400
+        assert await servers.call("web__first") == ToolReturn("first {}")
+        assert [n.key for n in servers.notices] == ["mcp:web:restart"]
+
+
 async def test_a_server_that_went_away_is_tried_again_at_the_next_call() -> None:
     async with http_server() as web:
         servers_of = started(web=McpOptions(url=web.url))
