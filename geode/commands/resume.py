@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+RESULT_FILE = "result.json"
 _ANSWERED = (TerminationReason.NATURAL, TerminationReason.FORCED_TEXT)
 _ASKED = TerminationReason.USER_CLARIFICATION_NEEDED
 
@@ -24,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
     """Goes on with a run in its own folder; the exit code is the run's. Raises ConfigFault."""
     from geode.displayed_run import exit_code, run_displayed
     from geode.journal import JournalError
+    from geode.runner.records import write_result
     from geode.runner.resume import read_resume_point
 
     folder, words = run_folder("resume", argv, "RUN_DIR [OVERRIDES]")
@@ -34,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
     settings = recorded_settings(point.header, words, folder)
     ready = _with_input(point, settings, "task.prompt" in given_keys(words))
     if ready is None:
+        if not (folder / RESULT_FILE).is_file():  # the process ended between the journal's last line and this file
+            write_result(folder / RESULT_FILE, point.result(settings), str)
         reason = (point.ended or {}).get("termination_reason")
         print(f"geode: nothing to do: the run ended {reason}. To go on with it: task.prompt='...'")
         return 0

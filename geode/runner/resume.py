@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from geode.contract import AdapterCallResult, History, Message, Tier, ToolResultBlock, ToolUseBlock, Usage
+from geode.contract import (
+    AdapterCallResult,
+    History,
+    Message,
+    Notice,
+    TerminationReason,
+    Tier,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
 from geode.journal import (
     JOURNAL_FILE,
     JournalError,
@@ -20,11 +30,15 @@ from geode.journal import (
     decode_usage,
     read_run,
 )
+from geode.loop.answers import AnswerContract
 from geode.loop.llm import LlmCaller
+from geode.loop.result import AgenticResult
 from geode.loop.state import RunState
 from geode.recorded import RecordedCall, recorded_calls, recorded_response
+from geode.runner.assembly import read_schema
 from geode.runner.backends import Played
 from geode.runner.resume_walk import Walk
+from geode.settings import Settings
 
 __all__ = ["ResumePoint", "read_resume_point"]
 
@@ -71,6 +85,7 @@ class ResumePoint:
     answer: str = ""
     continuations: int = 0
     repairs: int = 0
+    notices: tuple[Notice, ...] = ()
 
     def restore(self, state: RunState) -> None:
         """Sets the counters of a fresh state. What a session that spans runs already holds of this run is not counted
@@ -89,6 +104,15 @@ class ResumePoint:
         calls.recorded = self.recorded
         for message in self.additions:
             history.append(message)
+
+    def result(self, settings: Settings) -> AgenticResult:
+        """The result of a run that ended, from its last line."""
+        assert self.ended is not None
+        reason, schema = TerminationReason(self.ended["termination_reason"]), read_schema(settings)
+        text, error = self.ended["text"], self.ended.get("error")
+        parsed = AnswerContract(schema).check(text).parsed if schema is not None and error is None else None
+        totals = (self.rounds, self.tool_calls, self.usage, self.cost, self.elapsed_s)
+        return AgenticResult(text, reason, self.ended["detail"], *totals, parsed, error, self.notices)
 
 
 def read_resume_point(run_dir: Path) -> ResumePoint:
@@ -153,6 +177,7 @@ def _point(walk: Walk, run_dir: Path, size: int, calls: Sequence[RecordedCall]) 
         answer=answer,
         continuations=continuations,
         repairs=walk.repairs,
+        notices=tuple(walk.notices.values()),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from geode.contract import Message, ToolResultBlock, Usage
+from geode.contract import Message, Notice, ToolResultBlock, Usage
 from geode.journal import JournalError, decode_message, decode_result, decode_usage
 
 __all__ = ["Walk"]
@@ -34,6 +34,7 @@ class Walk:
     denied: dict[str, str] = field(default_factory=dict)
     agents: dict[str, str] = field(default_factory=dict)
     agent_dirs: list[str] = field(default_factory=list)
+    notices: dict[str, Notice] = field(default_factory=dict)
     rounds: int = 0
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -79,6 +80,9 @@ class Walk:
     def _history(self, record: Mapping[str, Any]) -> None:
         self.messages = [decode_message(m) for m in record["messages"]]
         self.sent = 0
+
+    def _notice(self, record: Mapping[str, Any]) -> None:
+        self.notices[record["key"]] = Notice(record["key"], record["message"], record["override"])
 
     def _round_started(self, record: Mapping[str, Any]) -> None:
         self.ended = None
