@@ -477,6 +477,10 @@ class _Lane:
     broken: bool = False
 
 
+_GRACE_S = 0.25
+"""Seconds past a hook's own limit that the end of a run waits, so that a slow hook is told of in its own words."""
+
+
 class _TooSlow(Exception):
     """A hook took longer than it may."""
 
@@ -565,10 +569,12 @@ class HookBus:
         lanes = [lane for _, lane in self._lanes if lane.task is not None]
         if lanes:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(self._timeout_s + _GRACE_S):
                     await asyncio.gather(*(lane.queue.join() for lane in lanes))
         for lane in lanes:
             assert lane.task is not None
+            if not lane.broken and not lane.queue.empty():
+                self._report(lane.name, f"was ended with the run: {lane.queue.qsize()} events had to wait too long")
             lane.task.cancel()
         await asyncio.gather(*(lane.task for lane in lanes if lane.task), return_exceptions=True)
 

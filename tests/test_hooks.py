@@ -206,6 +206,21 @@ async def test_what_is_said_of_a_faulty_observer(hook: Any, said: str) -> None:
     assert [payload.round for payload in good] == [0, 1, 2]
 
 
+async def test_an_observer_that_is_behind_is_ended_with_the_run() -> None:
+    notices: list[Notice] = []
+
+    async def steady(_payload: Any) -> None:
+        await asyncio.sleep(0.15)
+
+    bus = HookBus(timeout_s=0.2, notify=notices.append)
+    bus.observe(steady, name="mine")
+    for number in range(20):
+        bus.emit(HintInserted(number, "status", "x"))
+    await bus.aclose()
+    (notice,) = notices
+    assert notice.message.startswith("hook mine was ended with the run: ")
+
+
 async def test_an_observer_gets_its_events_only_and_in_order() -> None:
     seen: list[Any] = []
 
