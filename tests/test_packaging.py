@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cli_kit import ROOT, clean_environ
 
+import geode
 from geode.config_reference import reference
 from geode.data import conf_dir, data_dir, script_path, shipped
 
@@ -22,8 +23,11 @@ def test_the_reference_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "config.md").read_text(encoding="utf-8") == reference()
 
 
-def test_data_of_a_checkout() -> None:
-    assert data_dir() == ROOT
+def test_data_of_a_checkout_or_of_an_installed_package() -> None:
+    package = Path(geode.__file__).parent
+    assert data_dir() == (package / "_data" if (package / "_data").is_dir() else ROOT)
+    for folder in ("conf", "recipes", "tools"):
+        assert sorted(p.name for p in (data_dir() / folder).iterdir()) == sorted(p.name for p in (ROOT / folder).iterdir())
     assert script_path("config-survey") == conf_dir() / "scripts" / "config-survey.yaml"
     assert script_path("./mine.yaml") == Path("mine.yaml")
     assert shipped("geode://conf") == conf_dir()
