@@ -22,9 +22,8 @@ SAVED = "tests/__snapshots__/test_payloads"
 
 def run_pytest(folder: Path, *words: str) -> Ran:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *words]
-    done = subprocess.run(
-        command, cwd=folder, env=clean_environ(), capture_output=True, text=True, timeout=100, check=False
-    )
+    environ = {k: v for k, v in clean_environ().items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100, check=False)
     return Ran(done.returncode, done.stdout, done.stderr, folder)
 
 
