@@ -27,7 +27,8 @@ def test_data_of_a_checkout_or_of_an_installed_package() -> None:
     package = Path(geode.__file__).parent
     assert data_dir() == (package / "_data" if (package / "_data").is_dir() else ROOT)
     for folder in ("conf", "recipes", "tools"):
-        assert sorted(p.name for p in (data_dir() / folder).iterdir()) == sorted(p.name for p in (ROOT / folder).iterdir())
+        held = {path.name for path in (data_dir() / folder).iterdir()}
+        assert held == {path.name for path in (ROOT / folder).iterdir()}
     assert script_path("config-survey") == conf_dir() / "scripts" / "config-survey.yaml"
     assert script_path("./mine.yaml") == Path("mine.yaml")
     assert shipped("geode://conf") == conf_dir()
