@@ -45,7 +45,7 @@ def first_input(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]
 
 
 def replay_settings(settings: Settings, run_dir: Path, tools: Literal["record", "run"]) -> Settings:
-    """The settings with the recorded answers in place of a model, and no second one to switch to."""
+    """The settings with the recorded answers in place of a model, no second one to switch to, and nobody told of it."""
     no_credential = settings.adapter.credential.model_copy(update={"kind": "none"})
     adapter = settings.adapter.model_copy(
         update={"wire": "replay", "journal": str(run_dir), "local": None, "script": None, "credential": no_credential}
@@ -54,6 +54,7 @@ def replay_settings(settings: Settings, run_dir: Path, tools: Literal["record", 
         "adapter": adapter,
         "adapters": {},
         "provider": settings.provider.model_copy(update={"kind": "live"}),
+        "hooks": settings.hooks.model_copy(update={"observers": ()}),
         "switch": settings.switch.model_copy(update={"rules": ()}),
         "session": settings.session.model_copy(update={"id": None}),
     }
