@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from geode.config_errors import ConfigFault
+from geode.config_errors import ConfigFault, nearest
 from geode.settings_adapter import AdapterSettings
+from geode.settings_base import STRICT, Count, Dollars, Seconds, Share
+from geode.settings_tools import Mcp, McpServer, Recovery, Rule, Safety, Subagents, Tools, Toolset
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-__all__ = ["AdapterSettings", "ConfigFault", "Settings", "load"]
-
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0)]
-Dollars = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-TierName = Literal["safe", "expensive", "write", "dangerous"]
-ApprovalName = Literal["allow", "ask", "deny"]
+__all__ = ["AdapterSettings", "ConfigFault", "McpServer", "Rule", "Settings", "Toolset", "load"]
 
 
 class Part(BaseModel):
-    """Base of all parts: frozen, unknown keys refused, no NaN or infinity."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = STRICT
 
 
 class FileCopy(Part):
@@ -68,7 +61,9 @@ class ToolChoiceSettings(Part):
     """Accepts every spelling of a choice: `any`, `{name: X}`, `{type: function, name: X}`, `{function: {name: X}}`."""
 
     type: Literal["auto", "none", "required", "any", "tool"] = "auto"
+    """How far the model is free; `required` and `any` are the same."""
     name: str | None = None
+    """The tool of a named choice."""
     rounds: Literal["first", "all"] = "first"
     """How long a forced choice holds."""
     on_unsupported: Literal["send", "degrade", "error"] = "send"
@@ -107,16 +102,24 @@ class Overthinking(Part):
     min(max(min_tokens, window_share of the context window), max_tokens) output tokens."""
 
     responses: Count = 2
+    """Consecutive such responses that end the run with a question to the user; 0 never."""
     min_tokens: Count = 1024
+    """Output of a response that counts as long,"""
     window_share: Share = 0.01
+    """or this share of the context window, where that is more."""
 
 
 class Budget(Part):
     max_rounds: Count = 50
+    """LLM calls."""
     time_budget_s: Seconds = 0
+    """Wall clock of the run; it also cuts what is in flight."""
     session_s: Seconds = 7200
+    """Wall clock of the session, all its runs together."""
     handoff_s: Seconds = 600
+    """So long before the end of the session (at most a tenth of it) HANDOFF_TRIGGERED fires."""
     cost_budget: Dollars = 0
+    """US dollars, summed over the session."""
     cost_warning: Share = 0.8
     """Share of the cost budget at which a warning is given once."""
     cost_hard: bool = False
@@ -124,95 +127,28 @@ class Budget(Part):
     cost_margin_tokens: Count = 256
     """Tokens added to that worst case for what the provider adds to a request."""
     token_budget: Count = 0
+    """Tokens of the run, as token_scope counts them."""
     token_scope: Literal["all", "output"] = "all"
+    """Input and output, or output only."""
     wrap_up_rounds: Count = 1
+    """Last rounds in which the model must answer in text (never the only one)."""
     wrap_up_s: Seconds = 30
+    """Last seconds of the time budget or session (at most a quarter) that do the same."""
     wrap_up_max_tokens: Annotated[int, Field(ge=1)] = 4096
+    """Output limit of a wrap-up call."""
     overthinking: Overthinking = Overthinking()
-
-
-class Tiers(Part):
-    safe: ApprovalName = "allow"
-    expensive: ApprovalName = "ask"
-    write: ApprovalName = "ask"
-    dangerous: ApprovalName = "ask"
-
-
-class Rule(Part):
-    """A rule that fits a call decides, not its tier; of several that fit, the strictest (deny, then ask)."""
-
-    tool: str
-    """Glob over tool names."""
-    arguments: dict[str, str] = {}
-    """Regular expressions by argument: deny and ask look anywhere in it, allow must match it as a whole."""
-    approval: ApprovalName
-
-
-class Sandbox(Part):
-    """Where shell commands run."""
-
-    mode: Literal["auto", "bwrap", "none"] = "auto"
-    network: bool = False
-    timeout_s: Seconds = 120
-    output_bytes: Count = 1_000_000
-    processes: Count = 256
-    """Most processes and threads that a command may start."""
-    env: tuple[str, ...] = ()
-    """Names of environment variables let through besides the harmless ones."""
-    memory_bytes: Count = 0
-    """Most memory of one process."""
-    file_bytes: Count = 0
-    """Largest file that a command may write."""
-    cpu_s: Count = 0
-    """Seconds of processor time of one process."""
-    read_only_as_safe: bool = False
-    """A command that only reads (its words are parsed, and what is not understood counts as writing) is a safe call."""
-
-
-class Web(Part):
-    allow_private: bool = False
-    """Let web tools reach private and local addresses."""
-    allow_hosts: tuple[str, ...] = ()
-    deny_hosts: tuple[str, ...] = ()
-    max_bytes: Count = 5_000_000
-    timeout_s: Seconds = 30
-    proxy: str | None = None
-    """URL of a proxy to go through; the environment's is never used. It then looks addresses up itself."""
-
-
-class Safety(Part):
-    tiers: Tiers = Tiers()
-    rules: tuple[Rule, ...] = ()
-    sandbox: Sandbox = Sandbox()
-    web: Web = Web()
-
-
-class Recovery(Part):
-    tool_failures: Count = 2
-    """Failures of one tool in a row after which the chain runs."""
-    retry: bool = True
-    retry_delay_s: Seconds = 0.5
-    alternative: bool = True
-    structured_error: bool = True
-    alternatives: dict[str, str] = {}
-    """Tool to try in place of another."""
-    backpressure: Count = 3
-    """Tool errors in a row, over all tools, that bring a hint, at this one and each further one."""
-    repeats: Count = 5
-    """Same tool with the same arguments in consecutive rounds that bring a diversity hint."""
-    cycle: Annotated[int, Field(ge=1)] = 3
-    """Longest cycle of calls (A, B, A, B) that counts as repetition."""
-    convergence: Count = 3
-    """Further repetitions after that hint that end the run."""
 
 
 class Summary(Part):
     enabled: bool = False
+    """Ask the model for a summary of older messages before any are pruned."""
     max_tokens: Annotated[int, Field(ge=1)] = 1024
+    """Length of a summary."""
     prompt: str = (
         "Summarise the conversation so far for yourself: the task, what was found (with exact values, paths and "
         "names), what was decided, and what is still to do."
     )
+    """What the model is asked."""
 
 
 class Context(Part):
@@ -225,70 +161,15 @@ class Context(Part):
     summary: Summary = Summary()
 
 
-class Tools(Part):
-    definitions: tuple[str, ...] = ()
-    """Further definition files, in the form of tools/definitions.json."""
-    handlers: dict[str, dict[str, Any]] = {}
-    """Handler of a tool by name: `{_target_: package.module.function}`."""
-    folders: tuple[str, ...] = ()
-    """Folders whose Python files hold handlers, by function name."""
-    retier: dict[str, TierName] = {}
-    timeout_s: Seconds = 60
-    timeouts: dict[str, Seconds] = {}
-    max_parallel: Annotated[int, Field(ge=1)] = 16
-    result_tokens: Count = 5000
-    """A longer result goes to the offload store, a summary to the model."""
-    offload_bytes: Count = 268_435_456
-    """Most bytes in a run's offload store."""
-    unsendable: Literal["drop", "error"] = "drop"
-    """A tool whose schema the wire cannot carry."""
-    defer_threshold: Count = 16
-    """Above this many tools, those outside the core set load on demand; 0 never defers."""
-    core: tuple[str, ...] = ()
-
-
-class Toolset(Part):
-    include: tuple[str, ...] = ("*",)
-    exclude: tuple[str, ...] = ()
-
-
-class McpServer(Part):
-    transport: Literal["stdio", "http"] = "stdio"
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    env_names: tuple[str, ...] = ()
-    """Names of environment variables that the server gets."""
-    url: str | None = None
-    header_env: dict[str, str] = {}
-    """HTTP header to the name of the environment variable that holds its value."""
-    prefix: bool = True
-    """Tools are named `server__tool`."""
-    auto_approve: bool = False
-    required: bool = False
-    start_timeout_s: Seconds = 20
-    timeout_s: Seconds = 60
-    include: tuple[str, ...] = ("*",)
-    exclude: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _reachable(self) -> McpServer:
-        if self.transport == "stdio" and not self.command:
-            raise ValueError("a stdio server needs a command")
-        if self.transport == "http" and not self.url:
-            raise ValueError("an http server needs a url")
-        return self
-
-
-class Mcp(Part):
-    servers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], McpServer] = {}
-
-
 class Llm(Part):
     """Retries of a failed LLM call: exponential back-off from base_delay_s, at most max_delay_s."""
 
     attempts: Annotated[int, Field(ge=1)] = 4
+    """Calls in all."""
     base_delay_s: Seconds = 1.0
+    """Wait before the first retry; it doubles with each further one."""
     max_delay_s: Seconds = 60
+    """Most of such a wait (a Retry-After is taken as it is)."""
     jitter: Share = 0.25
     """Share of a delay that is random."""
 
@@ -297,9 +178,13 @@ class Price(Part):
     """US dollars per million tokens."""
 
     input_mtok: Dollars
+    """Input."""
     output_mtok: Dollars
+    """Output."""
     cache_read_mtok: Dollars | None = None
+    """Input read from a cache; null is as input."""
     cache_write_mtok: Dollars | None = None
+    """Input written to a cache; null is as input."""
 
 
 class Pricing(Part):
@@ -322,11 +207,14 @@ class Response(Part):
 
 class Session(Part):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=100)] | None = None
+    """Name of a session that several runs share; null is one per run."""
     dir: str | None = None
+    """Folder where sessions are kept; needed with an id."""
 
 
 class Journal(Part):
     fsync: Literal["never", "round", "event"] = "round"
+    """When the file is forced to disk."""
 
 
 class HookRef(Part):
@@ -339,37 +227,45 @@ class ObserverRef(HookRef):
     events: tuple[str, ...] = ()
     """Event names; none means all."""
 
+    @field_validator("events")
+    @classmethod
+    def _known(cls, events: tuple[str, ...]) -> tuple[str, ...]:
+        from geode.hooks import Event
+
+        names = list(Event.__members__)
+        for event in events:
+            if event not in names:
+                raise ValueError(f"given {event!r}, allowed: {', '.join(names)}{nearest(event, names)}")
+        return events
+
 
 class InterceptorRef(HookRef):
     event: Literal["USER_INPUT_RECEIVED", "TOOL_EXEC_STARTED", "CONTEXT_OVERFLOW_ACTION"]
+    """What it is asked about."""
 
 
 class Hooks(Part):
     timeout_s: Annotated[float, Field(gt=0)] = 5
+    """A hook may take so long for one event."""
     observers: tuple[ObserverRef, ...] = ()
+    """They see events and cannot change the run."""
     interceptors: tuple[InterceptorRef, ...] = ()
-
-    @field_validator("observers")
-    @classmethod
-    def _events(cls, observers: tuple[ObserverRef, ...]) -> tuple[ObserverRef, ...]:
-        from geode.config_errors import nearest
-        from geode.hooks import Event
-
-        for observer in observers:
-            for event in observer.events:
-                if event not in Event.__members__:
-                    raise ValueError(f"unknown event {event!r}{nearest(event, Event.__members__)}")
-        return observers
+    """They are asked before something happens, and may rewrite or block it."""
 
 
 class SwitchRule(Part):
     """Another adapter or model takes over: after a round, from a share of the cost budget, or on an LLM error."""
 
     adapter: str | None = None
+    """Adapter that takes over; null keeps the run's own and changes its model."""
     model: str | None = None
+    """Its model; null takes the adapter's."""
     after_rounds: Annotated[int, Field(ge=1)] | None = None
+    """After so many rounds."""
     cost_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """From this share of the cost budget on."""
     on: Literal["llm_error"] | None = None
+    """When a call failed for good."""
 
     @model_validator(mode="before")
     @classmethod
@@ -392,20 +288,9 @@ class Switch(Part):
     rules: tuple[SwitchRule, ...] = ()
 
 
-class Subagents(Part):
-    enabled: bool = False
-    toolset: str = "read_only"
-    """A choice of the toolset group."""
-    max_depth: Annotated[int, Field(ge=1)] = 1
-    max_agents: Annotated[int, Field(ge=1)] = 4
-    max_rounds: Annotated[int, Field(ge=1)] = 10
-    share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Share of what is left of the parent's budgets that one sub-agent may use."""
-    background: bool = True
-
-
 class Display(Part):
     mode: Literal["auto", "live", "plain", "quiet"] = "auto"
+    """`auto` is live on a terminal and plain elsewhere; `quiet` prints the answer alone."""
 
 
 class Wire(Part):

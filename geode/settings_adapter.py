@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from geode.settings_base import STRICT
 
 __all__ = ["AdapterSettings"]
 
@@ -12,7 +14,7 @@ Tokens = Annotated[int, Field(ge=1)]
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = STRICT
 
 
 class Credential(Part):
@@ -127,9 +129,11 @@ class AdapterSettings(Part):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling; null leaves it to the provider."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Nucleus sampling; null leaves it to the provider."""
     stop: tuple[str, ...] = ()
     """Stop sequences."""
     seed: int | None = None
+    """Seed of the sampling, where the provider has one; null sends none."""
     thinking: Thinking = Thinking()
     cache: Cache = Cache()
     capabilities: CapabilitySettings = CapabilitySettings()

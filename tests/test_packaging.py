@@ -23,6 +23,12 @@ def test_the_reference_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "config.md").read_text(encoding="utf-8") == reference()
 
 
+def test_every_key_of_the_reference_page_has_a_meaning() -> None:
+    rows = [line.split(" | ") for line in reference().splitlines() if line.startswith("| `")]
+    assert len(rows) > 150
+    assert [row[0] for row in rows if not row[-1].strip(" |")] == []
+
+
 def test_data_of_a_checkout_or_of_an_installed_package() -> None:
     package = Path(geode.__file__).parent
     assert data_dir() == (package / "_data" if (package / "_data").is_dir() else ROOT)

@@ -12,6 +12,7 @@ from geode.compose import compose_config, compose_settings, settings_of
 from geode.config_errors import ConfigFault
 from geode.data import conf_dir
 from geode.groups import read_groups
+from geode.hooks import Event
 from geode.settings import Settings, load
 
 GROUPS = read_groups()
@@ -131,7 +132,8 @@ def test_all_faults_at_once() -> None:
         ),
         (
             ["hooks.observers=[{_target_: os.getcwd, events: [TOOL_EXEC_ENDD]}]"],
-            "hooks.observers: unknown event 'TOOL_EXEC_ENDD'; did you mean 'TOOL_EXEC_ENDED'?",
+            f"hooks.observers.0.events: given 'TOOL_EXEC_ENDD', allowed: {', '.join(Event)}; "
+            "did you mean 'TOOL_EXEC_ENDED'?",
         ),
         (
             ["task.prompt=${oc.env:NO_SUCH_VARIABLE}"],
