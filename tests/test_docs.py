@@ -52,3 +52,8 @@ def test_the_commands_of_a_page_work(path: Path, tmp_path: Path) -> None:
 def test_the_links_of_a_page_lead_somewhere(path: Path) -> None:
     for target in _LINK.findall(path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+def test_the_example_output_counts_the_config_files() -> None:
+    held = len(list((ROOT / "conf").rglob("*.yaml")))
+    assert f"The folder conf/ holds {held} YAML files." in (ROOT / "README.md").read_text(encoding="utf-8")
