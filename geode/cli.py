@@ -35,6 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output is gone: nobody to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        print(f"geode: {text} (a fault of geode's; HYDRA_FULL_ERROR=1 shows where)", file=sys.stderr)
+        return 1
 
 
 def entry() -> None:
@@ -51,7 +57,11 @@ def _dispatch(argv: list[str]) -> int:
     if first == "help":
         argv = ["--help"]
     elif first and not first.startswith("-") and "=" not in first and not first.startswith("~"):
+        from geode.config_errors import secret_in
+
         names = list(COMMANDS)
+        if hidden := secret_in("argument 1", first):
+            raise ConfigFault(hidden)
         allowed = f"allowed: {', '.join(names)}, or KEY=VALUE{nearest(first, names)}"
         raise ConfigFault([f"{first}: unknown command, {allowed}"])
     if "--help" in argv or "-h" in argv:

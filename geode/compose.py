@@ -38,8 +38,6 @@ def config_dirs_of(hydra: Any) -> list[str]:
 def compose_config(argv: Sequence[str], *, config_dirs: Iterable[str] = ()) -> DictConfig:
     """Composes overrides in either spelling (`--config-dir DIR` may stand among them). Raises ConfigFault."""
     from hydra import compose, initialize_config_dir
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     from geode import overrides
     from geode.groups import read_groups
@@ -62,7 +60,7 @@ def compose_config(argv: Sequence[str], *, config_dirs: Iterable[str] = ()) -> D
     try:
         with initialize_config_dir(str(conf_dir()), job_name="geode", **version_base()):
             return compose(name, overrides=given)
-    except (HydraException, OmegaConfBaseException) as error:
+    except Exception as error:
         raise ConfigFault(composition_lines(error, line, groups)) from error
 
 
@@ -118,7 +116,12 @@ def _choice(group: str, name: str, config_dirs: Sequence[str | Path]) -> Any:
         file = folder / group / f"{name}.yaml"
         if file.is_file():
             break
-    loaded: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) or {}
+    try:
+        loaded: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) or {}
+    except Exception as error:
+        if unread := _file_lines(error, config_dirs):
+            raise ConfigFault(unread) from error
+        raise
     bases = [entry for entry in loaded.pop("defaults", []) if isinstance(entry, str) and entry != "_self_"]
     parts = [OmegaConf.create(_choice(group, base, config_dirs)) for base in bases]
     return OmegaConf.to_container(OmegaConf.merge(*parts, OmegaConf.create(loaded)), resolve=False)
@@ -135,8 +138,12 @@ def check_overrides(line: Any) -> None:
 
 
 def composition_lines(error: Exception, line: Any, groups: Any) -> list[str]:
-    """Hydra's and OmegaConf's errors as lines; what the command line itself shows to be wrong comes first."""
-    from hydra.errors import MissingConfigException, OverrideParseException
+    """Errors of composing as lines; what the command line itself shows to be wrong comes first.
+
+    Raises `error` itself where it is no fault of the config's.
+    """
+    from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+    from omegaconf.errors import OmegaConfBaseException
 
     from geode import overrides
 
@@ -148,6 +155,10 @@ def composition_lines(error: Exception, line: Any, groups: Any) -> list[str]:
         options = list(error.options or ())
         allowed = f", allowed: {', '.join(options)}{nearest(name, options)}" if options else ", which does not exist"
         return [f"{group or 'config'}: given {name!r}{allowed}"]
+    if unread := _file_lines(error, line.config_dirs):
+        return unread
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+        raise error
     text = " ".join(str(error).split())
     if isinstance(error, OverrideParseException):
         return [f"{error.override}: not an override, allowed: KEY=VALUE, e.g. adapter=scripted ({text})"]
@@ -155,3 +166,30 @@ def composition_lines(error: Exception, line: Any, groups: Any) -> list[str]:
         sweeps = [line.argv[p] for p in line.overrides if "," in line.argv[p]]
         return [f"{word.partition('=')[0]}: given several values, allowed: one, or -m for a sweep" for word in sweeps]
     return [text]
+
+
+def _file_lines(error: Exception, config_dirs: Sequence[str | Path]) -> list[str]:
+    """An error of a file or folder that Hydra could not use as lines, or none where it is another error."""
+    from yaml import MarkedYAMLError
+
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        where = f"{mark.name}:{mark.line + 1}:{mark.column + 1}" if mark else "config"
+        return [f"{where}: is no YAML: {error.problem or error.context}"]
+    if isinstance(error, UnicodeDecodeError):
+        files = sorted(file for folder in config_dirs for file in Path(folder).rglob("*.yaml") if file.is_file())
+        return [f"{file}: is no YAML: not UTF-8" for file in files if not _is_utf8(file)]
+    if isinstance(error, OSError) and error.filename is not None:
+        reason = error.strerror or type(error).__name__
+        if str(error.filename).endswith(".yaml"):
+            return [f"{error.filename}: cannot be read: {reason}"]
+        return [f"hydra.run.dir, hydra.sweep.dir: cannot write to {error.filename}: {reason}"]
+    return []
+
+
+def _is_utf8(file: Path) -> bool:
+    try:
+        file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -46,9 +46,10 @@ _SECRET_KEY = re.compile(
 
 def secret_in(path: str, value: str) -> list[str]:
     """A fault if the value at `path` looks like a secret; the value itself is not shown."""
-    if "${" in value or ".header_env." in path:
+    if "${" in value:
         return []
-    if (_SECRET_KEY.search(path) and value not in ("", "???", "null")) or _SECRET_VALUE.search(value):
+    named = _SECRET_KEY.search(path) and ".header_env." not in path and value not in ("", "???", "null")
+    if named or _SECRET_VALUE.search(value):
         where = "adapter.credential.env, mcp.servers.X.header_env"
         return [f"{path}: given what looks like a secret, allowed: the NAME of an environment variable ({where})"]
     return []

@@ -144,7 +144,8 @@ def choice_faults(line: CommandLine, groups: dict[str, Group]) -> Iterator[str]:
             yield f"{key}: unknown key, allowed: {', '.join(keys)}{nearest(first, keys)}"
         elif key in groups:
             known = groups[key].choices
-            for word in value.split(",") if line.multirun else [value]:
+            several = line.multirun or value.startswith("[")
+            for word in value.strip("[]").split(",") if several else [value]:
                 name = word.strip().strip("'\"").removesuffix(".yaml")
-                if _WORD.match(name) and name != "null" and name not in known:
+                if _WORD.match(name) and name not in known:
                     yield f"{key}: given {name!r}, allowed: {', '.join(known)}{nearest(name, known)}"

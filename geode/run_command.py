@@ -32,8 +32,6 @@ def run(argv: Sequence[str]) -> int:
     words = overrides.normalise(line, groups)
 
     import hydra
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     from geode.compose import composition_lines, version_base
     from geode.data import conf_dir
@@ -58,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises; the line is printed here
     try:
         hydra.main(config_path=str(conf_dir()), config_name="config", **version_base())(job)()
-    except (HydraException, OmegaConfBaseException) as error:
+    except Exception as error:
         if traceback:
             raise
         raise ConfigFault(composition_lines(error, line, groups)) from error

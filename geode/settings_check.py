@@ -21,15 +21,16 @@ __all__ = ["check", "secret_faults"]
 
 def check(config: DictConfig | Mapping[str, Any]) -> Settings:
     """Resolves and validates `config`. Raises ConfigFault with a line per fault."""
-    raw, literal, faults = _plain(config)
-    faults += secret_faults(literal)
+    raw, literal, unresolved = _plain(config)
+    faults = [*unresolved.values(), *secret_faults(literal)]
     missing = [path for path, value in _walk(raw) if value == "???"]
     faults += [f"{path}: given nothing, allowed: a value, e.g. {path}=VALUE" for path in missing]
     try:
         settings = Settings.model_validate({k: v for k, v in raw.items() if k not in ("hydra", "recipe")})
     except ValidationError as error:
         lines = [(_path(e["loc"]), _line(e, raw)) for e in error.errors(include_url=False)]
-        faults += [line for path, line in lines if not any(m == path or m.startswith(path + ".") for m in missing)]
+        told = [*missing, *unresolved]
+        faults += [line for path, line in lines if not any(t == path or t.startswith(path + ".") for t in told)]
     else:
         faults += _cross(settings)
     if faults:
@@ -42,27 +43,27 @@ def secret_faults(raw: Mapping[str, Any]) -> list[str]:
     return [fault for path, value in _walk(raw) if isinstance(value, str) for fault in secret_in(path, value)]
 
 
-def _plain(config: DictConfig | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """The config resolved, and as written, with faults of what cannot be resolved."""
+def _plain(config: DictConfig | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """The config resolved, and as written, with faults by path of what cannot be resolved."""
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     if not isinstance(config, DictConfig):
-        return dict(config), dict(config), []
+        return dict(config), dict(config), {}
     literal: Any = OmegaConf.to_container(config, resolve=False)
     try:
         raw: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException:
-        faults = []
+        faults = {}
         for path, value in list(_walk(literal)):
             if isinstance(value, str) and "${" in value:
                 try:
                     OmegaConf.select(config, path)
                 except OmegaConfBaseException as error:
                     reason = str(error).splitlines()[0]
-                    faults.append(f"{path}: given {shown(value)}, which cannot be resolved: {reason}")
+                    faults[path] = f"{path}: given {shown(value)}, which cannot be resolved: {reason}"
         return literal, literal, faults
-    return raw, literal, []
+    return raw, literal, {}
 
 
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -96,6 +96,30 @@ def test_a_run_that_ends_without_an_answer_is_exit_code_1(geode: RunGeode) -> No
                 "variable (adapter.credential.env, mcp.servers.X.header_env)"
             ],
         ),
+        (
+            ["sk-ant-api03-abcdefghijklmnop"],
+            [
+                "argument 1: given what looks like a secret, allowed: the NAME of an environment variable "
+                "(adapter.credential.env, mcp.servers.X.header_env)"
+            ],
+        ),
+        (
+            ["mcp.servers.x.header_env.X-Key=sk-ant-api03-abcdefghijklmnop"],
+            [
+                "mcp.servers.x.header_env.X-Key: given what looks like a secret, allowed: the NAME of an environment "
+                "variable (adapter.credential.env, mcp.servers.X.header_env)"
+            ],
+        ),
+        (["budget=7"], ["budget: given '7', allowed: default, hard, long, tight, unlimited"]),
+        (["response=null"], ["response: given 'null', allowed: answer, text"]),
+        (
+            ["budget=[1, tight]"],
+            ["budget: given '1', allowed: default, hard, long, tight, unlimited"],
+        ),
+        (
+            ["budget.max_rounds=${nope.x}"],
+            ["budget.max_rounds: given '${nope.x}', which cannot be resolved: Interpolation key 'nope.x' not found"],
+        ),
     ],
 )
 def test_bad_config_is_one_line_a_fault_and_exit_code_2(geode: RunGeode, argv: list[str], faults: list[str]) -> None:

@@ -241,7 +241,7 @@ class Script(_Model):
                 value = yaml.safe_load(Path(source).read_text(encoding="utf-8"))
             except OSError as error:
                 raise ScriptFormatError(where, [f"cannot be read: {error.strerror}"]) from None
-            except yaml.YAMLError as error:
+            except (yaml.YAMLError, UnicodeDecodeError) as error:
                 raise ScriptFormatError(where, [f"is no YAML: {' '.join(str(error).split())}"]) from None
         if not isinstance(value, Mapping):
             raise ScriptFormatError(where, [f"a script is a mapping, not {type(value).__name__}"])
