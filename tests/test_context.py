@@ -63,6 +63,14 @@ async def test_at_the_warning_level_older_results_are_offloaded(tmp_path: Path, 
     await continued(run, wire or "chat")
 
 
+async def test_a_result_that_speaks_of_a_ref_id_is_offloaded_all_the_same(tmp_path: Path) -> None:
+    script = [turn(None, long("ref_id")), turn(None, long("b"), usage=filled(8300)), turn("done")]
+    run = await play(tmp_path, script, **window(11_000))
+    first, second = (r.text for m in run.history for r in m.tool_results)
+    assert first.startswith("[The result is too large to show whole (")
+    assert second.startswith("b0 b1 ")
+
+
 async def test_what_was_offloaded_can_be_recalled(tmp_path: Path) -> None:
     recall = {
         "name": "recall_tool_result",

@@ -23,6 +23,7 @@ from geode.tools.registry import ToolRegistry
 from geode.tools.safety import SafetyPolicy
 from geode.tools.sandbox import SandboxOptions, sandbox_fault, scrubbed_environ
 from geode.tools.terminal import Terminal
+from geode.tools.texts import is_offloaded
 from geode.tools.tool_search import SEARCH_TOOL, LoadOnDemand, tool_search
 from geode.tools.toolset import Toolset
 from geode.tools.types import ASKER, LOADER, OFFLOAD_STORE, ToolConfigError, ToolEnvironment
@@ -122,7 +123,7 @@ class Toolbox:
         from geode.tokens import estimate_tokens
 
         text = result.text
-        if "ref_id" in text[:400] or estimate_tokens(text) <= _OFFLOAD_FROM_TOKENS:
+        if is_offloaded(text) or estimate_tokens(text) <= _OFFLOAD_FROM_TOKENS:
             return None
         content, offloaded = TokenGuard(self.store, _OFFLOAD_FROM_TOKENS, lambda _n: None).apply(result.content)
         if offloaded is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Sequence
 
 from geode.contract import InputFault, Tier
@@ -23,6 +24,7 @@ __all__ = [
     "denied_no_terminal",
     "input_fault",
     "internal",
+    "is_offloaded",
     "null_byte",
     "offload_failed",
     "offloaded",
@@ -40,6 +42,7 @@ OUT_OF_TIME = "The time budget ended before this call came back: it was stopped 
 REWRITTEN = "An interceptor rewrote the arguments."
 SILENT_ERROR = "The tool failed and gave no message."
 
+_OFFLOADED = re.compile(r"\[The result is too large to show whole \(.*\)\. It is kept as ref_id ")
 _SHOWN_ARGUMENTS = 200
 _SHOWN_NAMES = 50
 
@@ -160,6 +163,11 @@ def offloaded(ref: str, size_bytes: int, tokens: int, lines: int, shape: str, he
     if tail:
         parts.append(f"[end]\n{tail}")
     return "\n".join(parts)
+
+
+def is_offloaded(text: str) -> bool:
+    """Whether a result's text is such a summary."""
+    return _OFFLOADED.match(text) is not None
 
 
 def offload_failed(why: str, size_bytes: int, tokens: int, head: str, tail: str) -> str:
