@@ -21,7 +21,7 @@ from geode.contract import (
 from geode.hooks import Block as Blocked
 from geode.hooks import ContextCritical, ContextOverflowAction, HookBus
 from geode.loop.result import End
-from geode.tokens import estimate_tokens
+from geode.tokens import IMAGE_TOKENS, estimate_tokens
 
 __all__ = ["ContextManager", "Offloader", "Summariser", "estimate_message"]
 
@@ -34,7 +34,6 @@ Summariser = Callable[[], Awaitable[str | None]]
 
 _SUMMARY = "Summary of the work so far, in place of the older messages:"
 _REMOVED = re.compile(r"\[(\d+) older messages were removed to make room\]")
-_IMAGE_TOKENS = 1600
 _PER_MESSAGE = 4
 _PER_BLOCK = 8
 
@@ -48,7 +47,7 @@ def _estimate_block(block: Block) -> int:
     if isinstance(block, TextBlock | ReasoningBlock):
         return estimate_tokens(block.text) + _PER_BLOCK
     if isinstance(block, ImageBlock):
-        return _IMAGE_TOKENS
+        return IMAGE_TOKENS
     if isinstance(block, ToolUseBlock):
         arguments = block.arguments if block.arguments is not None else str(block.input)
         return estimate_tokens(block.name) + estimate_tokens(arguments) + _PER_BLOCK

@@ -23,7 +23,7 @@ from geode.runner.backends import Backends
 from geode.runner.mcp import McpTools
 from geode.runner.notices import NoticeBoard
 from geode.runner.records import started_event, write_result
-from geode.runner.sessions import default_session_dir, open_session
+from geode.runner.sessions import open_session
 from geode.runner.targets import load_target
 from geode.runner.toolbox import load_registry, open_toolbox
 from geode.runner.workspace import prepare_workspace
@@ -169,10 +169,9 @@ def _open_journal(path: Path, **options: Any) -> Journal:
 
 
 def _session(settings: Settings, run_dir: Path) -> SessionRecord:
-    if settings.session.id is None:
+    if settings.session.id is None or settings.session.dir is None:  # an id without a folder is a fault of the config
         return SessionRecord(run_dir.name)
-    folder = Path(settings.session.dir).expanduser() if settings.session.dir else default_session_dir()
-    return open_session(settings.session.id, folder)
+    return open_session(settings.session.id, Path(settings.session.dir).expanduser())
 
 
 def add_hooks(settings: Settings, bus: HookBus, *, observers: bool = True) -> None:

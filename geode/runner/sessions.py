@@ -14,13 +14,7 @@ from typing import Any
 from geode.config_errors import ConfigFault
 from geode.loop.state import SessionRecord
 
-__all__ = ["default_session_dir", "open_session"]
-
-
-def default_session_dir() -> Path:
-    """Where sessions are kept when `session.dir` is null: `geode/sessions` in the user's state folder."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "geode" / "sessions"
+__all__ = ["open_session"]
 
 
 def open_session(identifier: str, folder: Path) -> SessionRecord:
