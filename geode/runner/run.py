@@ -56,7 +56,7 @@ async def run_settings(
 
     observers: quick functions that see every event at once. on_prompt: told when a question stands on the terminal.
     processor: makes what takes the place of the tools' processor. resume: where an earlier run of this folder stopped.
-    Ctrl-C (SIGINT), SIGTERM or a cancel of the calling task ends the run `user_cancelled`.
+    Ctrl-C (SIGINT), SIGTERM, SIGHUP or a cancel of the calling task ends the run `user_cancelled`.
     Raises ConfigFault before anything is run.
     """
     environ = os.environ if environ is None else environ
@@ -196,7 +196,8 @@ def add_hooks(settings: Settings, bus: HookBus, *, observers: bool = True) -> No
 
 
 class _Signals:
-    """While a run goes: the first SIGINT or SIGTERM cancels it, so that it ends in order; a second one is fatal."""
+    """While a run goes: the first SIGINT, SIGTERM or SIGHUP (a closed terminal; not under nohup) cancels it, so that it
+    ends in order; a second one is fatal."""
 
     def __enter__(self) -> None:
         self._installed: set[signal.Signals] = set()
@@ -208,7 +209,9 @@ class _Signals:
             self._installed.discard(number)
             task.cancel()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread: the caller's business
                 loop.add_signal_handler(number, cancel, number)
                 self._installed.add(number)

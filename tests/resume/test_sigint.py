@@ -139,7 +139,9 @@ def cancelled(run_dir: Path) -> dict[str, Any]:
     return ended
 
 
-@pytest.mark.parametrize(("number", "sandbox"), [(signal.SIGINT, "auto"), (signal.SIGTERM, "none")])
+@pytest.mark.parametrize(
+    ("number", "sandbox"), [(signal.SIGINT, "auto"), (signal.SIGTERM, "none"), (signal.SIGHUP, "none")]
+)
 def test_a_running_command_ends_with_its_processes(
     tmp_path: Path, start: Callable[..., Command], number: signal.Signals, sandbox: str
 ) -> None:
