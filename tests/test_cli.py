@@ -293,3 +293,9 @@ def test_nothing_is_asked_without_a_terminal_and_the_denial_is_named(tmp_path: P
     assert "write_file" in ran.err
     assert "denied" in ran.err
     assert os.sep not in json.loads((ran.run_dir() / "result.json").read_text())["notices"][0]["key"]
+
+
+def test_a_console_that_knows_ascii_only_gets_escapes(geode: RunGeode) -> None:
+    ran = geode(env={"PYTHONIOENCODING": "ascii"})
+    assert ran.code == 0
+    assert "[natural: the model finished \\xb7 4 rounds" in ran.out
