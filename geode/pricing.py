@@ -17,8 +17,8 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PriceOverride:
-    """Prices in US dollars per million tokens. Cache prices default to the input price; a one-hour cache write costs
-    twice the input price unless given (Anthropic's price list)."""
+    """Prices in US dollars per million tokens. What is not given comes from the input price: a cache read the same, a
+    cache write 1.25 times, a one-hour cache write twice (Anthropic's price list, the dearest of the three wires)."""
 
     input_mtok: float
     output_mtok: float
@@ -28,7 +28,7 @@ class PriceOverride:
 
     def cost(self, usage: Usage) -> float:
         read = self.input_mtok if self.cache_read_mtok is None else self.cache_read_mtok
-        write = self.input_mtok if self.cache_write_mtok is None else self.cache_write_mtok
+        write = 1.25 * self.input_mtok if self.cache_write_mtok is None else self.cache_write_mtok
         write_1h = 2 * self.input_mtok if self.cache_write_1h_mtok is None else self.cache_write_1h_mtok
         short = usage.cache_write_tokens - usage.cache_write_1h_tokens
         total = (

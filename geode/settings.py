@@ -184,7 +184,9 @@ class Price(Part):
     cache_read_mtok: Dollars | None = None
     """Input read from a cache; null is as input."""
     cache_write_mtok: Dollars | None = None
-    """Input written to a cache; null is as input."""
+    """Input written to a cache; null is 1.25 times the input."""
+    cache_write_1h_mtok: Dollars | None = None
+    """Input written to a cache for an hour; null is twice the input."""
 
 
 class Pricing(Part):

@@ -22,9 +22,9 @@ def book(**override: float) -> PriceBook:
         (Usage(input_tokens=1_000_000), 2.0),
         (Usage(output_tokens=1_000_000, reasoning_tokens=500_000), 8.0),
         (Usage(cache_read_tokens=1_000_000), 2.0),
-        (Usage(cache_write_tokens=1_000_000), 2.0),
+        (Usage(cache_write_tokens=1_000_000), 2.5),
         (Usage(cache_write_tokens=1_000_000, cache_write_1h_tokens=1_000_000), 4.0),
-        (Usage(100, 10, 1000, 500, 200, 5), (100 * 2 + 1000 * 2 + 300 * 2 + 200 * 4 + 10 * 8) / 1e6),
+        (Usage(100, 10, 1000, 500, 200, 5), (100 * 2 + 1000 * 2 + 300 * 2.5 + 200 * 4 + 10 * 8) / 1e6),
     ],
 )
 def test_an_override_prices_each_token_once(usage: Usage, cost: float) -> None:
