@@ -6,6 +6,7 @@ import base64
 import struct
 
 from geode.contract import ImageBlock, TextBlock
+from geode.tools.results import image_type
 from geode.tools.types import ToolError, ToolReturn
 
 __all__ = ["MAX_IMAGE_BYTES", "image_return", "image_type"]
@@ -14,19 +15,6 @@ MAX_IMAGE_BYTES = 3_750_000
 """Bytes of one image: its base64 text stays within 5 MB, the least that the providers accept."""
 MAX_IMAGE_SIDE = 8000
 """Pixels of the longer side that providers accept."""
-
-
-def image_type(head: bytes) -> str | None:
-    """The MIME type of PNG, JPEG, GIF or WebP data by its first 12 bytes; None for anything else."""
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    return None
 
 
 def image_return(name: str, media_type: str, data: bytes) -> ToolReturn:
