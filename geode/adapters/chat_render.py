@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from geode.adapters.arguments import replay_arguments
-from geode.adapters.history import Turn
+from geode.adapters.history import Turn, spoken
 from geode.contract import Block, ImageBlock, Message, ReasoningBlock, Source, TextBlock, ToolResultBlock, ToolUseBlock
 
 __all__ = ["EMPTY_INPUT", "MessageRenderer", "dump"]
@@ -63,15 +63,7 @@ class MessageRenderer:
 
     def normalise(self, message: Message) -> tuple[Block, ...]:
         """What one message has to say here: no empty text, others' reasoning as plain text (or not at all)."""
-        if message.role == "user":
-            return tuple(b for b in message.content if not isinstance(b, ReasoningBlock) and not _is_empty(b))
-        blocks: list[Block] = []
-        for block in message.content:
-            if isinstance(block, ReasoningBlock) and block.source != self._source:
-                block = TextBlock(block.text)
-            if not _is_empty(block) and not isinstance(block, ImageBlock):
-                blocks.append(block)
-        return tuple(blocks)
+        return spoken(message, self._source)
 
     def render(self, turn: Turn) -> Sequence[bytes]:
         """The messages of one turn, each as JSON."""
@@ -148,10 +140,6 @@ class MessageRenderer:
 
 def _image(image: ImageBlock) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
-
-
-def _is_empty(block: Block) -> bool:
-    return isinstance(block, TextBlock) and not block.text
 
 
 def _reasoning(turn: Turn) -> dict[str, Any]:

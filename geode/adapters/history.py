@@ -10,15 +10,43 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from geode.adapters.arguments import unique_ids
-from geode.contract import Block, History, Message, ToolResultBlock, ToolUseBlock
+from geode.contract import (
+    Block,
+    History,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    Source,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
-__all__ = ["CLOSED_TEXT", "Transcript", "Turn", "pair"]
+__all__ = ["CLOSED_TEXT", "Transcript", "Turn", "is_empty", "pair", "spoken"]
 
 CLOSED_TEXT = "No result: this call was interrupted before it finished."
 """The result that closes a call that has none. Fixed: no clock and no random, so that a repair is repeatable."""
 
 Normalise = Callable[[Message], tuple[Block, ...]]
 """What one message becomes on a wire before turns are made (empty text dropped, foreign reasoning as text, ...)."""
+
+
+def is_empty(block: Block) -> bool:
+    """Whether a block is a text with nothing in it."""
+    return isinstance(block, TextBlock) and not block.text
+
+
+def spoken(message: Message, source: Source) -> tuple[Block, ...]:
+    """What one message has to say to `source`: no empty text, others' reasoning as plain text (or not at all)."""
+    if message.role == "user":
+        return tuple(b for b in message.content if not isinstance(b, ReasoningBlock) and not is_empty(b))
+    blocks: list[Block] = []
+    for block in message.content:
+        if isinstance(block, ReasoningBlock) and block.source != source:
+            block = TextBlock(block.text)
+        if not is_empty(block) and not isinstance(block, ImageBlock):
+            blocks.append(block)
+    return tuple(blocks)
 
 
 @dataclass(frozen=True, slots=True)

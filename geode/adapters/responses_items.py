@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from geode.adapters.arguments import replay_arguments
-from geode.adapters.history import Turn
+from geode.adapters.history import Turn, is_empty, spoken
 from geode.contract import (
     Block,
     ImageBlock,
@@ -72,15 +72,7 @@ class ItemRenderer:
 
     def normalise(self, message: Message) -> tuple[Block, ...]:
         """What one message has to say here: no empty text, others' reasoning as plain text (or not at all)."""
-        if message.role == "user":
-            return tuple(b for b in message.content if not isinstance(b, ReasoningBlock) and not _is_empty(b))
-        blocks: list[Block] = []
-        for block in message.content:
-            if isinstance(block, ReasoningBlock) and block.source != self._source:
-                block = TextBlock(block.text)
-            if not _is_empty(block) and not isinstance(block, ImageBlock):
-                blocks.append(block)
-        return tuple(blocks)
+        return spoken(message, self._source)
 
     def render(self, turn: Turn) -> Sequence[bytes]:
         """The items of a turn, each as JSON bytes."""
@@ -164,7 +156,7 @@ class ItemRenderer:
         content = result.content
         if isinstance(content, str) or not any(isinstance(b, ImageBlock) for b in content):
             return _error(result.text) if result.is_error else result.text
-        blocks = [b for b in content if not _is_empty(b)]
+        blocks = [b for b in content if not is_empty(b)]
         if result.is_error:
             images = [b for b in blocks if isinstance(b, ImageBlock)]
             return self._parts([TextBlock(_error(result.text)), *images])
@@ -197,10 +189,6 @@ def _message(role: str, content: str | list[dict[str, Any]], phase: str | None =
 
 def _error(text: str) -> str:
     return json.dumps({"error": text}, ensure_ascii=False)
-
-
-def _is_empty(block: Block) -> bool:
-    return isinstance(block, TextBlock) and not block.text
 
 
 def _is_reasoning(block: Block) -> bool:
