@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import site
-import subprocess
-import sys
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
-from cli_kit import Ran, RunGeode, clean_environ
+from cli_kit import Ran, RunGeode, clean_environ, run_geode
 
 pytest.register_assert_rewrite("loop_kit")
 
@@ -33,17 +31,7 @@ def geode(tmp_path: Path) -> RunGeode:
     """`geode("adapter=scripted", ...)` runs the command and returns a `Ran`."""
 
     def run(*args: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout: float = 60) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "geode.cli", *args],
-            cwd=tmp_path,
-            env=clean_environ(env),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr, tmp_path)
+        return run_geode(args, tmp_path, env, stdin, timeout)
 
     return run
 

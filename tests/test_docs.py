@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from cli_kit import clean_environ
+from cli_kit import run_geode
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted([*ROOT.glob("README*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*/README.md")])
@@ -35,17 +33,8 @@ def test_the_commands_of_a_page_work(path: Path, tmp_path: Path) -> None:
             continue
         words = shlex.split(command)
         assert words[0] == "geode", f"only geode's commands stand in console blocks: {command}"
-        done = subprocess.run(
-            [sys.executable, "-m", "geode.cli", *words[1:]],
-            cwd=tmp_path,
-            env=clean_environ(None),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == code, f"{command}\n{done.stdout[-500:]}\n{done.stderr[-1500:]}"
+        ran = run_geode(words[1:], tmp_path)
+        assert ran.code == code, f"{command}\n{ran.out[-500:]}\n{ran.err[-1500:]}"
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
