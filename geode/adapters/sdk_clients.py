@@ -7,6 +7,7 @@ documented header is set here instead.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -86,12 +87,19 @@ def open_anthropic(
 
 
 def _http_options(options: AdapterOptions, transport: httpx2.AsyncBaseTransport | None) -> dict[str, Any]:
-    """A loopback server is never reached through a proxy, whatever the environment says."""
+    """A loopback server is never reached through a proxy, whatever the environment says.
+
+    Nor is it asked for a certificate where its URL is http: the system's certificates, which take longer to load than
+    a loopback call, are left out, so that a redirect from there to https fails.
+    """
     given: dict[str, Any] = {"timeout": options.timeout_s}
     if transport is not None:
         given["transport"] = transport
-    if urlsplit(options.base_url).hostname in ("127.0.0.1", "localhost", "::1"):
+    url = urlsplit(options.base_url)
+    if url.hostname in ("127.0.0.1", "localhost", "::1"):
         given["trust_env"] = False
+        if url.scheme == "http":
+            given["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return given
 
 
