@@ -15,6 +15,8 @@ import fcntl
 import functools
 import json
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -149,8 +151,9 @@ def _block(data: Mapping[str, Any]) -> Block:
 class Journal:
     """Writes a run's journal. An inline observer of the bus and a watcher of the history.
 
-    fsync: `never`, `round` (at each TURN_COMPLETED and at the end) or `event`. mask: takes secrets out of a line.
-    A disk that cannot be written to is reported once (`notify`); the run goes on.
+    fsync: `never`, `round` (begun at each TURN_COMPLETED, in a thread, since a disk may take its time; done at the end)
+    or `event`. mask: takes secrets out of a line. A disk that cannot be written to is reported once (`notify`); the run
+    goes on.
 
     first: number of the first line. size: bytes that the file has, where it was read before (a resume). One process at
     a time writes a journal. Raises JournalBusy where another one does, or did since it was read.
@@ -172,6 +175,7 @@ class Journal:
         self._notify = notify
         self._broken = False
         self._n = first
+        self._syncer: _Syncer | None = None
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             _lock(self._fd, path)
@@ -191,8 +195,12 @@ class Journal:
         """Writes an event."""
         event = payload.event
         self._write(event.value, _shallow(payload))
-        if self._fsync == "round" and event in (Event.TURN_COMPLETED, Event.SESSION_ENDED):
-            self._sync()
+        if self._fsync == "round":
+            if event is Event.TURN_COMPLETED:
+                self._syncer = self._syncer or _Syncer(self._fd)
+                self._syncer.begin()
+            elif event is Event.SESSION_ENDED:
+                _sync(self._fd)
 
     def watch(self, history: History, message: Message | None) -> None:
         """Writes a change of the history."""
@@ -208,8 +216,10 @@ class Journal:
     def close(self) -> None:
         """Forces what there is to disk and closes. Safe to call twice."""
         if self._fd >= 0:
+            if self._syncer is not None:
+                self._syncer.close()
             if self._fsync != "never":
-                self._sync()
+                _sync(self._fd)
             os.close(self._fd)
             self._fd = -1
 
@@ -231,10 +241,36 @@ class Journal:
                 reason = error.strerror or str(error)
                 self._notify(Notice("journal", f"the journal cannot be written any more: {reason} ({self.path.name})"))
 
-    def _sync(self) -> None:
-        if self._fd >= 0 and not self._broken:
-            with contextlib.suppress(OSError):
-                os.fsync(self._fd)
+
+class _Syncer:
+    """Forces a file to disk in a thread of its own. What is asked for while it does so is done once, after it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="geode-journal-fsync", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        self._asked.put(True)
+
+    def close(self) -> None:
+        """Waits for what is being done."""
+        self._asked.put(False)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while self._asked.get():
+            while not self._asked.empty():
+                if not self._asked.get():
+                    return
+            _sync(self._fd)
+
+
+def _sync(fd: int) -> None:
+    if fd >= 0:
+        with contextlib.suppress(OSError):
+            os.fsync(fd)
 
 
 def _dumps(record: Mapping[str, Any]) -> str:

@@ -216,7 +216,7 @@ class Session(Part):
 
 class Journal(Part):
     fsync: Literal["never", "round", "event"] = "round"
-    """When the file is forced to disk."""
+    """When the file is forced to disk: a round's end begins it in a thread, an event waits for it."""
 
 
 class HookRef(Part):

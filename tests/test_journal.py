@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import fields
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -196,6 +198,40 @@ def test_each_event_is_handed_to_the_system_at_once(tmp_path: Path) -> None:
     assert (seen["event"], seen["text"], seen["cost"]) == ("LLM_CALL_ENDED", "hello", 0.5)
     journal.close()
     journal.close()
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("never", 0), ("event", 5)])
+def test_how_often_the_file_is_forced_to_disk(
+    mode: Literal["never", "event"], calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "fsync", asked.append)
+    journal = Journal(tmp_path / "j", fsync=mode)
+    for number in range(4):
+        journal.observe(TurnCompleted(number, 0, Usage(), 0.0, 0.0))
+    journal.close()
+    assert len(asked) == calls
+
+
+def test_a_slow_disk_holds_up_the_close_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, free = threading.Event(), threading.Event()
+    done: list[bool] = []
+
+    def slow(fd: int) -> None:
+        begun.set()
+        done.append(free.wait(20))
+
+    monkeypatch.setattr(os, "fsync", slow)
+    journal = Journal(tmp_path / "j", fsync="round")
+    for number in range(50):
+        journal.observe(TurnCompleted(number, 0, Usage(), 0.0, 0.0))
+        assert begun.wait(20)
+    assert len((tmp_path / "j").read_bytes().splitlines()) == 50
+    assert done == []
+    free.set()
+    journal.close()
+    assert done[:2] == [True, True]
+    assert len(done) <= 3  # the first, the 49 that came meanwhile as one, the close
 
 
 def test_a_disk_that_is_full_is_reported_once_and_the_run_goes_on() -> None:
