@@ -143,6 +143,25 @@ async def test_turn_completed_carries_the_totals_at_the_end_of_each_round(tmp_pa
     assert 0 < first.elapsed_s < second.elapsed_s
 
 
+@pytest.mark.parametrize(
+    ("script", "settings", "reason", "calls"),
+    [
+        ([turn(fault={"kind": "http", "status": 400})], {}, "llm_error", 0),
+        ([turn("late", delay_s=60)], {"budget__time_budget_s": 0.2}, "time_budget_expired", 0),
+        ([turn("x", ("slow", {"seconds": 60}))], {"budget__time_budget_s": 0.3}, "time_budget_expired", 1),
+        ([turn(fault={"kind": "overflow"})] * 2, {}, "context_exhausted", 0),
+    ],
+)
+async def test_a_round_that_is_cut_off_completes_too(
+    tmp_path: Path, script: list[dict[str, Any]], settings: dict[str, Any], reason: str, calls: int
+) -> None:
+    run = await play(tmp_path, script, **settings)
+    assert run.result.termination_reason == reason
+    (completed,) = run.of(Event.TURN_COMPLETED)
+    assert (completed.round, completed.tool_calls) == (1, calls)
+    assert run.names[-2:] == ["TURN_COMPLETED", "SESSION_ENDED"]
+
+
 async def test_the_journal_holds_what_the_hooks_saw(tmp_path: Path) -> None:
     run = await play(tmp_path, [turn("x", ECHO), turn("done")])
     lines = [json.loads(line) for line in (run.folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()]

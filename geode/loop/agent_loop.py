@@ -78,6 +78,8 @@ class AgentLoop:
     deferred: Callable[[], frozenset[str]] = frozenset
     closing: Callable[[End], Awaitable[None]] | None = None
     _batch: Batch | None = None
+    _open: tuple[int, int] | None = None
+    """The round that has started and not completed, and how many tool calls it asked for."""
 
     async def run(self, text: str | None) -> AgenticResult:
         """Runs to an end and returns it; never raises for anything that a provider, a tool or the user does.
@@ -94,6 +96,7 @@ class AgentLoop:
             end = End(TerminationReason.USER_CANCELLED, {"round": self.state.rounds})
         if self._batch is not None:
             self._append_results(self._batch.close(f"This call was interrupted: {end.reason.value}."))
+        self._complete_round()
         await self._close(end)
         return self.answering.finish(end, self.calls)
 
@@ -115,13 +118,14 @@ class AgentLoop:
                 if (end := guard.check(self.state)) is not None:
                     return end
             plan = self.policy.plan(self.state)
+            self._open = (plan.round, 0)
             self._announce(plan)
             if (end := await self.context.fit(plan.round)) is not None:
                 return end
             response = await self._call(plan)
+            self._open = (plan.round, len(response.tool_uses))
             end = await self._take(plan, response)
-            usage, cost = self.state.usage, self.state.ledger.spent
-            self.bus.emit(TurnCompleted(plan.round, len(response.tool_uses), usage, cost, self.state.elapsed_s))
+            self._complete_round()
             self.state.keep_session()
             if end is not None:
                 return end
@@ -196,6 +200,13 @@ class AgentLoop:
         self._append_results(outcomes, *(hint.text for hint in hints))
         asked = next((o.end for o in outcomes if o.end is not None), None)
         return End(asked.reason, asked.detail, text=asked.text) if asked is not None else end
+
+    def _complete_round(self) -> None:
+        """Every round that started completes, however it ended."""
+        if self._open is not None:
+            (number, asked), self._open = self._open, None
+            usage, cost = self.state.usage, self.state.ledger.spent
+            self.bus.emit(TurnCompleted(number, asked, usage, cost, self.state.elapsed_s))
 
     def _append_results(self, outcomes: Sequence[ToolOutcome], *hints: str) -> None:
         """Results first, hints after them, in one message: ids stay paired."""
