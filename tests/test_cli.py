@@ -198,6 +198,25 @@ def test_shell_completion_knows_groups_choices_and_recipes(tmp_path: Path) -> No
     assert complete("geode recipe=budget-s") == ["recipe=budget-sweep"]
 
 
+@pytest.mark.parametrize("adapter", ["scripted", "anthropic-payg", "openai-payg", "glm-payg"])
+def test_the_built_in_task_with_an_answer_as_json(geode: RunGeode, adapter: str) -> None:
+    ran = geode(f"adapter={adapter}", "provider=scripted", "response=answer")
+    assert ran.code == 0, ran.err
+    result = json.loads((ran.run_dir() / "result.json").read_text())
+    assert (result["termination_reason"], result["rounds"], result["error"]) == ("natural", 4, None)
+    assert result["parsed"]["answer"].startswith("The folder conf/ holds ")
+    assert result["parsed"]["evidence"] == ["conf/budget/default.yaml", "24 * 50"]
+
+
+def test_another_task_without_a_model_says_what_answers(geode: RunGeode, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    ran = geode("task=question", "task.prompt=What is in my notes?", "task.workspace=.")
+    assert ran.code == 0, ran.err
+    assert "This is the embedded script, not a model" in ran.out
+    assert "notes.txt" in ran.out
+    assert "adapter=NAME" in ran.out
+
+
 def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
     started = [
         subprocess.Popen(

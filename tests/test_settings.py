@@ -13,6 +13,7 @@ from geode.config_errors import ConfigFault
 from geode.data import conf_dir
 from geode.groups import read_groups
 from geode.hooks import Event
+from geode.runner import run_settings
 from geode.settings import Settings, load
 
 GROUPS = read_groups()
@@ -36,8 +37,19 @@ def lines(*argv: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "choice", [f"{g.name}={c}" for g in GROUPS.values() for c in g.choices], ids=lambda choice: choice
 )
-def test_every_shipped_choice_loads(choice: str) -> None:
-    assert isinstance(compose_settings([choice, *WANTED.get(choice, [])]), Settings)
+async def test_every_shipped_choice_loads_and_those_that_need_nothing_run(
+    choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = compose_settings([choice, *WANTED.get(choice, [])])
+    assert isinstance(settings, Settings)
+    if choice.partition("=")[0] in ("adapter", "hooks", "mcp", "switch"):  # want keys, extras or servers
+        return
+    result = await run_settings(settings, tmp_path / "run")
+    if choice in ("tool_choice=none", "toolset=none"):  # the survey cannot be made without tools
+        assert (result.termination_reason, result.error["kind"]) == ("llm_error", "script")
+    else:
+        assert result.termination_reason == "natural", result.error
 
 
 @pytest.mark.parametrize("choice", list(WANTED))

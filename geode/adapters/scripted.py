@@ -196,6 +196,7 @@ class ScriptedAdapter:
             request=self.requests,
             max_tokens=request.max_tokens or self.max_tokens,
             thinking=request.thinking,
+            wants_json=request.response_schema is not None,
         )
 
     def _result(self, turn: ScriptTurn, round: int, input_chars: int) -> AdapterCallResult:

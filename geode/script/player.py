@@ -269,6 +269,7 @@ def _context(view: ScriptView, number: int) -> dict[str, Any]:
         "first_user": view.first_user,
         "tools": view.tools,
         "tool_choice": spelled(view.tool_choice),
+        "wants_json": view.wants_json,
         "request": view.request,
         "repetition": number,
     }

@@ -53,3 +53,5 @@ class ScriptView:
     request: int = 1
     max_tokens: int | None = None
     thinking: bool | None = None
+    wants_json: bool = False
+    """Whether the provider is told that the answer must be JSON."""

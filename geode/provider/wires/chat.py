@@ -27,6 +27,7 @@ class ChatFormat:
     def view(self, body: dict[str, Any], number: int) -> ScriptView:
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         view = ScriptView(request=number, max_tokens=limit)
+        view.wants_json = (body.get("response_format") or {}).get("type", "text") != "text"
         names: dict[str, str] = {}
         results: list[ScriptResult] = []
         for message in body.get("messages") or ():

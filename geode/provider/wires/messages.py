@@ -42,6 +42,7 @@ _CHOICES: Mapping[str, ToolChoice] = {
 class MessagesFormat:
     def view(self, body: dict[str, Any], number: int) -> ScriptView:
         view = ScriptView(request=number, max_tokens=body.get("max_tokens"), system=_text(body.get("system")))
+        view.wants_json = "format" in (body.get("output_config") or {})
         names: dict[str, str] = {}
         results: list[ScriptResult] = []
         for message in body.get("messages") or ():

@@ -51,6 +51,7 @@ class ResponsesFormat:
         view = ScriptView(
             request=number, max_tokens=body.get("max_output_tokens"), system=body.get("instructions") or ""
         )
+        view.wants_json = ((body.get("text") or {}).get("format") or {}).get("type", "text") != "text"
         names: dict[str, str] = {}
         results: list[ScriptResult] = []
         given = body.get("input") or ()
