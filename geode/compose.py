@@ -161,7 +161,10 @@ def composition_lines(error: Exception, line: Any, groups: Any) -> list[str]:
         raise error
     text = " ".join(str(error).split())
     if isinstance(error, OverrideParseException):
-        return [f"{error.override}: not an override, allowed: KEY=VALUE, e.g. adapter=scripted ({text})"]
+        given = (line.argv[position] for position in line.overrides)
+        word = next((w for w in given if w.lstrip("+") == str(error.override).lstrip("+")), error.override)
+        reason = text.partition(" See https://")[0]
+        return [f"{word}: not an override, allowed: KEY=VALUE, e.g. adapter=scripted ({reason})"]
     if "Ambiguous value for argument" in text:
         sweeps = [line.argv[p] for p in line.overrides if "," in line.argv[p]]
         return [f"{word.partition('=')[0]}: given several values, allowed: one, or -m for a sweep" for word in sweeps]

@@ -117,6 +117,20 @@ def test_a_run_that_ends_without_an_answer_is_exit_code_1(geode: RunGeode) -> No
             ["budget: given '1', allowed: default, hard, long, tight, unlimited"],
         ),
         (
+            ["+recipe=[budget-sweep]"],
+            [
+                "recipe: given '[budget-sweep]', which is a sweep, allowed: with -m only, "
+                "e.g. geode -m +recipe=[budget-sweep]"
+            ],
+        ),
+        (
+            ["budget.max_rounds={"],
+            [
+                "budget.max_rounds={: not an override, allowed: KEY=VALUE, e.g. adapter=scripted "
+                "(no viable alternative at input '{')"
+            ],
+        ),
+        (
             ["budget.max_rounds=${nope.x}"],
             ["budget.max_rounds: given '${nope.x}', which cannot be resolved: Interpolation key 'nope.x' not found"],
         ),
@@ -124,9 +138,14 @@ def test_a_run_that_ends_without_an_answer_is_exit_code_1(geode: RunGeode) -> No
 )
 def test_bad_config_is_one_line_a_fault_and_exit_code_2(geode: RunGeode, argv: list[str], faults: list[str]) -> None:
     ran = geode(*argv)
-    assert (ran.code, ran.out, ran.faults) == (2, "", faults)
-    assert "Traceback" not in ran.err
+    assert (ran.code, ran.out, ran.err.splitlines()) == (2, "", [f"geode: {fault}" for fault in faults])
     assert not (ran.folder / "outputs").exists(), "a bad config leaves nothing behind"
+
+
+def test_a_hook_that_cannot_be_imported_is_one_line(geode: RunGeode) -> None:
+    ran = geode("+hooks.observers=[{_target_: nope.mod.fn}]")
+    line = "geode: hooks.observers.0._target_: cannot import 'nope.mod.fn': No module named 'nope'\n"
+    assert (ran.code, ran.out, ran.err) == (2, "", line)
 
 
 def test_the_traceback_is_there_for_who_asks(geode: RunGeode) -> None:

@@ -103,6 +103,9 @@ def _refuse_faults(config: DictConfig) -> None:
     params = OmegaConf.select(config, "hydra.sweeper.params")
     if params:
         recipe = OmegaConf.select(config, "hydra.runtime.choices.recipe")
+        if recipe is None:  # a list of them
+            words = (str(word).lstrip("+").partition("=") for word in config.hydra.overrides.task)
+            recipe = next((value for key, _, value in words if key == "recipe"), None)
         _refuse([f"recipe: given {recipe!r}, which is a sweep, allowed: with -m only, e.g. geode -m +recipe={recipe}"])
     plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     if "${hydra:" in OmegaConf.to_yaml(plain):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ def load_target(where: str, reference: Mapping[str, Any]) -> Callable[..., Any]:
     """
     from hydra.utils import get_object
 
+    logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # a failure is said below, in one line
     path = str(reference["_target_"])
     arguments = {key: value for key, value in reference.items() if key != "_target_"}
     try:

@@ -212,7 +212,7 @@ def choose_tools(
     toolset = _select(registry, include, exclude, recall=settings.tools.result_tokens > 0, delegates=delegates)
     on_demand = _on_demand(settings, registry, toolset, exclude)
     try:
-        toolset.check(absent_prefixes(settings.mcp.servers, registry.names()))
+        toolset.check(absent_prefixes(settings.mcp.servers, registry.names()), settings.tools.core)
     except ToolConfigError as error:
         raise ConfigFault(error.faults) from error
     return toolset, on_demand

@@ -41,15 +41,16 @@ class Toolset:
         self._tools: dict[str, Tool] = {}
         self._specs: tuple[ToolSpec, ...] = ()
 
-    def check(self, absent: tuple[str, ...] = ()) -> None:
-        """Raises `ToolConfigError` where a pattern of include or exclude matches no tool (`*` always may).
+    def check(self, absent: tuple[str, ...] = (), core: Sequence[str] = ()) -> None:
+        """Raises `ToolConfigError` where a pattern of include, exclude or `core` matches no tool (`*` always may).
 
-        absent: prefixes of names that may be missing, since their server is.
+        absent: prefixes of names that may be missing, since their server is. core: `tools.core`.
         """
         names = self._registry.names()
+        given = {"toolset.include": self._include, "toolset.exclude": self._exclude, "tools.core": core}
         faults = [
-            f"toolset.{key}: {pattern!r} matches no tool{nearest(pattern, names)}"
-            for key, patterns in (("include", self._include), ("exclude", self._exclude))
+            f"{key}: {pattern!r} matches no tool{nearest(pattern, names)}"
+            for key, patterns in given.items()
             for pattern in patterns
             if pattern != "*"
             and not pattern.startswith(absent)

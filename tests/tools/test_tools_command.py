@@ -138,6 +138,10 @@ def test_toolset_rules_and_alternatives_that_name_nothing() -> None:
     assert faults("toolset.include=[grep_flies]") == (
         "toolset.include: 'grep_flies' matches no tool; did you mean 'grep_files'?",
     )
+    assert faults("tools.core=[calculat, 'read_*', 'x*']") == (
+        "tools.core: 'calculat' matches no tool; did you mean 'calculate'?",
+        "tools.core: 'x*' matches no tool",
+    )
     rules = "safety.rules=[{tool: run_bsh, approval: deny}, {tool: run_bash, arguments: {comand: rm}, approval: deny}]"
     assert faults(rules) == (
         "safety.rules.0.tool: 'run_bsh' matches no tool; did you mean 'run_bash'?",
