@@ -8,23 +8,19 @@ exit status tell (seen with claude-code 2.1).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from geode.adapters.cli_process import CliRunner, Command, events, failure_text, secret_values
-from geode.adapters.cli_prompt import check_text_only, flatten
-from geode.adapters.credentials import Masker, Secrets
+from geode.adapters.cli_adapter import CliAdapter
+from geode.adapters.cli_process import Command, events, failure_text
+from geode.adapters.cli_prompt import flatten
 from geode.adapters.errors import from_body
-from geode.adapters.options import AdapterOptions
 from geode.contract import (
     AdapterCallRequest,
     AdapterCallResult,
     AdapterError,
-    Delta,
     ErrorKind,
-    NoticeSink,
     StopReason,
     TextBlock,
     Usage,
@@ -47,31 +43,12 @@ _KINDS = {
 }
 
 
-class ClaudeCliAdapter:
-    """One `claude` process per call. Raises AdapterError from `call`: kinds as over HTTP, plus PROCESS."""
+class ClaudeCliAdapter(CliAdapter):
+    """One `claude` process per call."""
 
-    def __init__(
-        self,
-        options: AdapterOptions,
-        *,
-        notify: NoticeSink,
-        secrets: Secrets | None = None,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        self.options = options
-        self.name = options.name
-        self.model = options.model
-        self.max_tokens = options.max_tokens
-        self.capabilities = replace(options.capabilities, tools=False, images=False, json_schema=False)
-        self._notify = notify
-        self._secrets = secrets or Secrets()
-        install = "npm install -g @anthropic-ai/claude-code"
-        self._environ = os.environ if environ is None else environ
-        self._runner = CliRunner(options.name, self._environ, install)
-        self._mask = Masker(self._secrets, *secret_values(options.env, self._environ)).text
+    INSTALL = "npm install -g @anthropic-ai/claude-code"
 
     def command(self, request: AdapterCallRequest) -> Command:
-        """What `call` runs."""
         options = self.options
         argv = [options.command or "claude", "-p", "--output-format", "stream-json", "--verbose", "--tools", ""]
         if options.model:
@@ -85,7 +62,7 @@ class ClaudeCliAdapter:
             argv += ["--system-prompt", ""]
         env = {
             "CLAUDE_CODE_MAX_RETRIES": "0",
-            "API_TIMEOUT_MS": str(int(1000 * self._timeout(request))),
+            "API_TIMEOUT_MS": str(int(1000 * self.timeout_s(request))),
             "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_tokens or options.max_tokens),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
@@ -97,29 +74,7 @@ class ClaudeCliAdapter:
             env["ANTHROPIC_AUTH_TOKEN" if bearer else "ANTHROPIC_API_KEY"] = self._secrets.value
         return Command((*argv, *options.args), flatten(request), env, options.env, files)
 
-    def describe(self, request: AdapterCallRequest) -> dict[str, Any]:
-        """`{argv, stdin, env, files}` without running anything; of the environment only names."""
-        return self.command(request).described()
-
-    def build(self, request: AdapterCallRequest) -> bytes:
-        """The standard input of the process."""
-        return flatten(request).encode("utf-8", "replace")
-
-    async def call(self, request: AdapterCallRequest) -> AdapterCallResult:
-        check_text_only(request, self.name, self.options.on_tools, self._notify)
-        on_delta = request.on_delta
-
-        def on_line(line: str) -> None:
-            if on_delta is not None:
-                for event in events(line):
-                    if isinstance(event, dict) and (text := _text(event)):
-                        on_delta(Delta("text", text))
-
-        done = await self._runner.run(self.command(request), self._timeout(request), on_line if on_delta else None)
-        return self.parse(done.payload, request.round)
-
     def parse(self, payload: Mapping[str, Any], round: int = 1) -> AdapterCallResult:
-        """Reads `{stdout, stderr, exit_status}`."""
         result: dict[str, Any] = {}
         texts: list[str] = []
         model, fault, refusal, broken = self.model, None, {}, None
@@ -168,17 +123,18 @@ class ClaudeCliAdapter:
         if result.get("is_error") or fault is not None:
             raise self._fault(said, result.get("api_error_status"), fault)
         if status != 0:
-            raise self._process(failure_text(self.name, payload), _with(answer, said, StopReason.ERROR, None))
+            partial = _with(answer, said, StopReason.ERROR, None)
+            raise self.error(ErrorKind.PROCESS, failure_text(self.name, payload), partial)
         if broken is not None:
-            raise self._bad(broken)
+            raise self.bad_line(broken)
         stop = StopReason.STOP_SEQUENCE if result.get("stop_reason") == "stop_sequence" else StopReason.END_TURN
         return _with(answer, said, stop, None)
 
-    async def aclose(self) -> None:
-        await self._runner.aclose()
-
-    def _timeout(self, request: AdapterCallRequest) -> float:
-        return request.timeout_s if request.timeout_s is not None else self.options.timeout_s
+    def said(self, event: Mapping[str, Any]) -> str:
+        message = event.get("message")
+        if event.get("type") != "assistant" or not isinstance(message, dict) or message.get("model") == _SYNTHETIC:
+            return ""
+        return _joined(message)
 
     def _no_result(
         self, payload: Mapping[str, Any], broken: str | None, fault: str | None, banner: str
@@ -186,10 +142,10 @@ class ClaudeCliAdapter:
         if fault is not None:
             return self._fault(banner, None, fault)
         if broken is not None and payload.get("exit_status", 0) == 0:
-            return self._bad(broken)
+            return self.bad_line(broken)
         text = failure_text(self.name, payload)
         if payload.get("exit_status", 0) == 0:
-            return AdapterError(ErrorKind.BAD_RESPONSE, self._mask(text), provider=self.name)
+            return self.error(ErrorKind.BAD_RESPONSE, text)
         return self._fault(text, None, None)
 
     def _fault(self, text: str, status: Any, fault: str | None) -> AdapterError:
@@ -212,13 +168,6 @@ class ClaudeCliAdapter:
             error.code = fault
         return error
 
-    def _process(self, text: str, partial: AdapterCallResult | None = None) -> AdapterError:
-        return AdapterError(ErrorKind.PROCESS, self._mask(text), provider=self.name, partial=partial)
-
-    def _bad(self, line: str) -> AdapterError:
-        text = f"a line of its output is no JSON: {line[:200]}"
-        return AdapterError(ErrorKind.BAD_RESPONSE, self._mask(text), provider=self.name)
-
 
 def _with(
     answer: AdapterCallResult, text: str, stop: StopReason, details: Mapping[str, Any] | None
@@ -231,13 +180,6 @@ def _joined(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return "".join(str(p.get("text", "")) for p in parts if isinstance(p, dict) and p.get("type") == "text")
-
-
-def _text(event: Mapping[str, Any]) -> str:
-    message = event.get("message")
-    if event.get("type") != "assistant" or not isinstance(message, dict) or message.get("model") == _SYNTHETIC:
-        return ""
-    return _joined(message)
 
 
 def _usage(raw: Any) -> Usage:

@@ -9,24 +9,20 @@ provider given by `-c` (seen with codex-cli 0.171).
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from geode.adapters.cli_process import CliRunner, Command, events, failure_text, secret_values
-from geode.adapters.cli_prompt import check_text_only, flatten
-from geode.adapters.credentials import Masker, Secrets
+from geode.adapters.cli_adapter import CliAdapter
+from geode.adapters.cli_process import Command, events, failure_text
+from geode.adapters.cli_prompt import flatten
 from geode.adapters.errors import from_body
-from geode.adapters.options import AdapterOptions
 from geode.contract import (
     AdapterCallRequest,
     AdapterCallResult,
     AdapterError,
-    Delta,
     ErrorKind,
-    NoticeSink,
     StopReason,
     TextBlock,
     Usage,
@@ -51,31 +47,12 @@ _STATUS = re.compile(r"status:? (\d{3})\b")
 _INCOMPLETE = re.compile(r"Incomplete response returned, reason: (\w+)")
 
 
-class CodexCliAdapter:
-    """One `codex exec` process per call. Raises AdapterError from `call`: kinds as over HTTP, plus PROCESS."""
+class CodexCliAdapter(CliAdapter):
+    """One `codex exec` process per call."""
 
-    def __init__(
-        self,
-        options: AdapterOptions,
-        *,
-        notify: NoticeSink,
-        secrets: Secrets | None = None,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        self.options = options
-        self.name = options.name
-        self.model = options.model
-        self.max_tokens = options.max_tokens
-        self.capabilities = replace(options.capabilities, tools=False, images=False, json_schema=False)
-        self._notify = notify
-        self._secrets = secrets or Secrets()
-        install = "npm install -g @openai/codex"
-        self._environ = os.environ if environ is None else environ
-        self._runner = CliRunner(options.name, self._environ, install)
-        self._mask = Masker(self._secrets, *secret_values(options.env, self._environ)).text
+    INSTALL = "npm install -g @openai/codex"
 
     def command(self, request: AdapterCallRequest) -> Command:
-        """What `call` runs."""
         options = self.options
         argv = [options.command or "codex", "exec", "--json", "--skip-git-repo-check", "--ephemeral", "-s", "read-only"]
         if options.model:
@@ -96,30 +73,7 @@ class CodexCliAdapter:
         files = {"system-prompt.txt": request.system.strip() or _NO_SYSTEM}
         return Command((*argv, *options.args, "-"), flatten(request), env, options.env, files)
 
-    def describe(self, request: AdapterCallRequest) -> dict[str, Any]:
-        """`{argv, stdin, env, files}` without running anything; of the environment only names."""
-        return self.command(request).described()
-
-    def build(self, request: AdapterCallRequest) -> bytes:
-        """The standard input of the process."""
-        return flatten(request).encode("utf-8", "replace")
-
-    async def call(self, request: AdapterCallRequest) -> AdapterCallResult:
-        check_text_only(request, self.name, self.options.on_tools, self._notify)
-        on_delta = request.on_delta
-
-        def on_line(line: str) -> None:
-            if on_delta is not None:
-                for event in events(line):
-                    if isinstance(event, dict) and (text := _message(event)):
-                        on_delta(Delta("text", text))
-
-        timeout = request.timeout_s if request.timeout_s is not None else self.options.timeout_s
-        done = await self._runner.run(self.command(request), timeout, on_line if on_delta else None)
-        return self.parse(done.payload, request.round)
-
     def parse(self, payload: Mapping[str, Any], round: int = 1) -> AdapterCallResult:
-        """Reads `{stdout, stderr, exit_status}`."""
         text, failed, last_error, broken = "", None, "", None
         usage, completed = Usage(known=False), False
         for event in events(str(payload.get("stdout", ""))):
@@ -127,7 +81,7 @@ class CodexCliAdapter:
                 broken = broken or event
                 continue
             kind = event.get("type")
-            if message := _message(event):
+            if message := self.said(event):
                 text = message  # the last message is the answer; earlier ones are remarks on the way
             elif kind == "turn.completed":
                 completed, usage = True, _usage(event.get("usage"))
@@ -155,13 +109,16 @@ class CodexCliAdapter:
             error.partial = answer if text else None
             raise error
         if broken is not None:
-            raise self._error(ErrorKind.BAD_RESPONSE, f"a line of its output is no JSON: {broken[:200]}")
+            raise self.bad_line(broken)
         if not completed:
-            raise self._error(ErrorKind.BAD_RESPONSE, failure_text(self.name, payload))
+            raise self.error(ErrorKind.BAD_RESPONSE, failure_text(self.name, payload))
         return answer
 
-    async def aclose(self) -> None:
-        await self._runner.aclose()
+    def said(self, event: Mapping[str, Any]) -> str:
+        item = event.get("item")
+        if event.get("type") != "item.completed" or not isinstance(item, dict) or item.get("type") != "agent_message":
+            return ""
+        return str(item.get("text") or "")
 
     def _fault(self, text: str, process: bool = False) -> AdapterError:
         """An error by the HTTP status that its text names, else by what the text says."""
@@ -181,16 +138,6 @@ class CodexCliAdapter:
             elif process:
                 error.kind = ErrorKind.PROCESS
         return error
-
-    def _error(self, kind: ErrorKind, text: str) -> AdapterError:
-        return AdapterError(kind, self._mask(text), provider=self.name)
-
-
-def _message(event: Mapping[str, Any]) -> str:
-    item = event.get("item")
-    if event.get("type") != "item.completed" or not isinstance(item, dict) or item.get("type") != "agent_message":
-        return ""
-    return str(item.get("text") or "")
 
 
 def _error_text(error: Any) -> str:
