@@ -35,8 +35,8 @@ from geode.loop.llm import LlmCaller
 from geode.loop.result import AgenticResult
 from geode.loop.state import RunState
 from geode.recorded import RecordedCall, recorded_calls, recorded_response
-from geode.runner.assembly import read_schema
 from geode.runner.backends import Played
+from geode.runner.request_parts import read_schema
 from geode.runner.resume_walk import Walk
 from geode.settings import Settings
 
