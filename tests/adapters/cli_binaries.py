@@ -22,15 +22,15 @@ def binary(name: str) -> str:
     )
 
 
-def left_behind(command: str) -> list[str]:
-    """The command lines of running processes that were started from the program's folder."""
-    home = str(Path(command).parent.parent.resolve())
+def running_at(home: Path) -> list[str]:
+    """The command lines of running processes with this HOME: those that a test with a HOME of its own has started."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:
             continue
-        if home in line and "pytest" not in line:
+        if f"HOME={home}".encode() in environ:
             found.append(line)
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_binaries import binary, left_behind
+from cli_binaries import binary, running_at
 
 from geode.adapters.claude_cli import ClaudeCliAdapter
 from geode.adapters.credentials import Secrets
@@ -371,7 +371,7 @@ async def test_real_answer_and_errors(tmp_path: Path) -> None:
             with pytest.raises(AdapterError) as caught:
                 await own.call(ASK)
             assert caught.value.kind is kind
-    assert left_behind(command) == []
+    assert running_at(tmp_path) == []
 
 
 @pytest.mark.clis
@@ -394,4 +394,4 @@ async def test_real_server_that_hangs(tmp_path: Path) -> None:
         await own.call(AdapterCallRequest([Message.user("x")], timeout_s=3))
     assert caught.value.kind in (ErrorKind.TIMEOUT, ErrorKind.CONNECTION)
     server.close()
-    assert left_behind(command) == []
+    assert running_at(tmp_path) == []

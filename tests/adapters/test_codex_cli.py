@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_binaries import binary, left_behind
+from cli_binaries import binary, running_at
 
 from geode.adapters.codex_cli import CodexCliAdapter
 from geode.adapters.credentials import Secrets
@@ -258,7 +258,7 @@ async def test_real_answer_and_errors(tmp_path: Path) -> None:
             with pytest.raises(AdapterError) as caught:
                 await own.call(ASK)
             assert caught.value.kind is kind
-    assert left_behind(command) == []
+    assert running_at(tmp_path) == []
 
 
 @pytest.mark.clis
@@ -274,7 +274,7 @@ async def test_real_server_that_is_down(tmp_path: Path) -> None:
     with pytest.raises(AdapterError) as caught:
         await own.call(AdapterCallRequest([Message.user("x")], timeout_s=30))
     assert caught.value.kind is ErrorKind.CONNECTION
-    assert left_behind(command) == []
+    assert running_at(tmp_path) == []
 
 
 @pytest.mark.clis
@@ -297,8 +297,9 @@ async def test_real_cancel_leaves_nothing(tmp_path: Path) -> None:
     )
     task = asyncio.create_task(own.call(ASK))
     await asyncio.wait_for(reached.wait(), 60)
+    assert running_at(tmp_path) != []
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     server.close()
-    assert left_behind(command) == []
+    assert running_at(tmp_path) == []
