@@ -24,6 +24,8 @@ _OPTIONAL_VALUE = {"--info", "-i"}
 _INFO = {"all", "config", "defaults", "defaults-tree", "plugins", "searchpath"}
 _OVERRIDE = re.compile(r"^(?P<sign>\+\+|\+|~)?(?P<key>[^=+~{\[]+?)(?P<at>@[^=]*)?(?:=(?P<value>.*))?$", re.DOTALL)
 _WORD = re.compile(r"^[\w./-]+$")
+TEXT_KEYS = frozenset({"task.prompt", "task.system", "task.status", "context.summary.prompt"})
+"""Keys of free text."""
 _OWN_PRIMARY = {"--config-name", "-cn", "--config-path", "-cp"}
 
 
@@ -97,8 +99,28 @@ def normalise(line: CommandLine, groups: dict[str, Group]) -> list[str]:
     if line.own_primary:
         return argv
     for position in line.overrides:
-        argv[position] = spelled(argv[position], groups)
+        argv[position] = spelled(_quoted(argv[position], line.multirun), groups)
     return argv
+
+
+def _quoted(word: str, multirun: bool) -> str:
+    """Free text as Hydra takes it: `task.prompt=Why (really)?` means what it says. In a sweep, commas part values."""
+    parts = _OVERRIDE.match(word)
+    if not parts or parts["key"] not in TEXT_KEYS or not parts["value"] or parts["sign"] == "~":
+        return word
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Quote, QuotedString
+    from hydra.errors import HydraException
+
+    key, value = parts["key"], parts["value"]
+    try:
+        override = OverridesParser.create().parse_override(f"{key}={value}")
+        if multirun and override.is_sweep_override():
+            return word
+        plain = not override.is_sweep_override() and isinstance(override.value(), str | None)
+    except HydraException:
+        plain = False
+    return word if plain else f"{parts['sign'] or ''}{key}={QuotedString(value, Quote.single).with_quotes()}"
 
 
 def spelled(word: str, groups: dict[str, Group]) -> str:

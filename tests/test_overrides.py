@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from cli_kit import RunGeode
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from geode.compose import compose_config, compose_settings
 from geode.config_errors import ConfigFault
@@ -140,3 +143,34 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated() -> None:
         "adapter.headers.authorization: given what looks like a secret, allowed: the NAME of an environment variable "
         "(adapter.credential.env, mcp.servers.X.header_env)",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello, world", "it's", "Why (really)?", "A=B?", "2024", "true", "[x]", "{a: b}", "two\nlines", "100 % #1!",
+        'say "hi", {{ round }}', "back\\slash", "ends in \\", "it\\'s", "f(x)", "x: y", "plain words",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+def test_free_text_means_what_it_says(text: str, sign: str) -> None:
+    (word,) = normal(f"{sign}task.prompt={text}")
+    parsed = OverridesParser.create().parse_override(word)
+    assert (parsed.key_or_group, parsed.value(), parsed.is_sweep_override()) == ("task.prompt", text, False)
+
+
+def test_quoted_text_and_null_are_hydras() -> None:
+    given = ["task.prompt=Why, then?", "task.status=null", 'task.system="it\'s"', "context.summary.prompt='a, b'"]
+    config = compose_config(given)
+    assert (config.task.prompt, config.task.status, config.task.system) == ("Why, then?", None, "it's")
+    assert config.context.summary.prompt == "a, b"
+
+
+def test_in_a_sweep_commas_part_values(geode: RunGeode) -> None:
+    ran = geode("-m", "display=quiet", "task=question", "task.prompt=a,'b, c'", "task.system=What's (this)?")
+    assert ran.code == 0, ran.err
+    prompts = [
+        yaml.safe_load(file.read_text())["task"] for file in ran.folder.glob("multirun/*/*/*/.hydra/config.yaml")
+    ]
+    assert sorted(p["prompt"] for p in prompts) == ["a", "b, c"]
+    assert {p["system"] for p in prompts} == {"What's (this)?"}

@@ -148,7 +148,8 @@ def summarise(folder: Path, *, since: float = 0.0) -> int:
                 ]
             )
     print(table(jobs))
-    print(f"[{len(jobs)} jobs, {sum(job.ran for job in jobs)} ran to an end · {folder / 'summary.csv'}]")
+    word = "job" if len(jobs) == 1 else "jobs"
+    print(f"[{len(jobs)} {word}, {sum(job.ran for job in jobs)} ran to an end · {folder / 'summary.csv'}]")
     if all(job.ran for job in jobs):
         return 0
     return 2 if all(job.reason == "config error" for job in jobs) else 1
