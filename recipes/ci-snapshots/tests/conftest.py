@@ -1,6 +1,7 @@
 """Snapshots as JSON files, one for each test, with the keys in the order in which they are sent."""
 
 import json
+from pathlib import Path
 
 import pytest
 from syrupy.extensions.json import JSONSnapshotExtension
@@ -14,3 +15,9 @@ class AsSent(JSONSnapshotExtension):
 @pytest.fixture
 def snapshot(snapshot):
     return snapshot.use_extension(AsSent)
+
+
+@pytest.fixture(autouse=True)
+def _from_the_root(monkeypatch):
+    """The paths in `conf/` are relative to the repository."""
+    monkeypatch.chdir(Path(__file__).parent.parent)
