@@ -236,6 +236,29 @@ def test_another_task_without_a_model_says_what_answers(geode: RunGeode, tmp_pat
     assert "adapter=NAME" in ran.out
 
 
+def test_the_built_in_task_where_its_tools_are_missing_or_shortened(geode: RunGeode) -> None:
+    for given in (["tool_choice=none"], ["toolset.include=[calculate]"], ["tools.result_tokens=30"]):
+        ran = geode("adapter=glm-payg", "provider=scripted", *given)
+        assert ran.code == 0, ran.err
+        assert ran.out.startswith(
+            "The survey cannot be made, since not every tool gave what it takes. glob_files said:"
+        )
+
+
+def test_a_rehearsal_plays_the_script_of_the_adapter_or_of_the_provider(geode: RunGeode, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(f"turns: [{{text: from {name}}}]")
+    rehearsal = ("adapter=glm-payg", "provider=scripted", "display=quiet")
+    assert geode(*rehearsal, "adapter.script=one.yaml").out == "from one\n"
+    assert geode(*rehearsal, "adapter.script=one.yaml", "provider.script=two.yaml").out == "from two\n"
+
+
+def test_a_safety_rule_that_matches_nothing_is_a_fault(geode: RunGeode) -> None:
+    ran = geode("safety.rules=[{tool: grep_filez, approval: deny}]")
+    fault = "safety.rules.0.tool: 'grep_filez' matches no tool; did you mean 'grep_files'?"
+    assert (ran.code, ran.faults) == (2, [fault])
+
+
 def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
     started = [
         subprocess.Popen(

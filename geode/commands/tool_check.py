@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from geode.adapters.names import NameAliases
 from geode.adapters.schemas import Unsendable, for_chat, for_messages, for_responses
-from geode.config_errors import ConfigFault, nearest
+from geode.config_errors import ConfigFault
 from geode.contract import Notice
 from geode.runner.backends import adapter_options
 from geode.runner.mcp import list_mcp_tools
+from geode.runner.rules import rule_faults
 from geode.runner.toolbox import choose_tools, load_registry
 from geode.settings import Settings
-from geode.tools.registry import ToolRegistry
 from geode.tools.sandbox import SandboxOptions, sandbox_fault
 from geode.tools.types import Tool
-from geode.tools.validation import declared_properties
 
 __all__ = ["check"]
 
@@ -47,7 +45,7 @@ async def check(settings: Settings, environ: Mapping[str, str]) -> tuple[int, li
         return 0, [*faults, *fault.lines], notes
     tools = toolset.tools()
     _wires(tools, faults, notes)
-    faults += _rules(settings, registry)
+    faults += rule_faults(settings, registry)
     if registry.get("run_bash") in tools:
         unsafe = sandbox_fault(SandboxOptions.from_limits(settings.safety.sandbox.model_dump()))
         faults += [unsafe] if unsafe else []
@@ -82,23 +80,3 @@ def _wires(tools: Sequence[Tool], faults: list[str], notes: list[str]) -> None:
 
 def _on(wires: Sequence[str]) -> str:
     return "every wire" if len(wires) == len(_WIRES) else ", ".join(wires)
-
-
-def _rules(settings: Settings, registry: ToolRegistry) -> list[str]:
-    """Safety rules that can never match: a misspelt one would leave a door open."""
-    faults: list[str] = []
-    for index, rule in enumerate(settings.safety.rules):
-        matching = [tool for tool in registry.tools() if fnmatchcase(tool.name, rule.tool)]
-        if not matching:
-            names = registry.names()
-            faults.append(f"safety.rules.{index}.tool: {rule.tool!r} matches no tool{nearest(rule.tool, names)}")
-            continue
-        declared = [declared_properties(tool.spec.input_schema) for tool in matching]
-        known = {name for names in declared for name in names or ()}
-        if all(tool.spec.input_schema.get("additionalProperties") is False for tool in matching):
-            faults += [
-                f"safety.rules.{index}.arguments.{name}: {rule.tool!r} has no such argument{nearest(name, known)}"
-                for name in rule.arguments
-                if name not in known
-            ]
-    return faults

@@ -133,6 +133,7 @@ class AgentLoop:
     async def _begin(self, text: str | None) -> End | None:
         if text is None:
             return None
+        self.state.answer, self.state.continuations, self.state.repairs = "", 0, 0
         verdict = await self.bus.intercept(UserInputReceived(text))
         if isinstance(verdict, Blocked):
             self.bus.emit(UserInputReceived(text))

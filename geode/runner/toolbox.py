@@ -12,6 +12,7 @@ from geode.contract import NoticeSink, ToolResultBlock
 from geode.data import data_dir
 from geode.hooks import HookBus, ToolResultOffloaded
 from geode.runner.mcp import absent_prefixes
+from geode.runner.rules import rule_faults
 from geode.runner.targets import load_target
 from geode.settings import Settings
 from geode.tools.approval import ApprovalDesk
@@ -153,6 +154,8 @@ def open_toolbox(
     """The toolbox of one run (or sub-agent: `include`, `exclude` of its toolset; `delegates`: it may have some too)."""
     tools = settings.tools
     toolset, on_demand = choose_tools(settings, registry, include=include, exclude=exclude, delegates=delegates)
+    if faults := rule_faults(settings, registry):
+        raise ConfigFault(faults)
     try:
         safety = SafetyPolicy.from_config(
             settings.safety.tiers.model_dump(),

@@ -21,7 +21,7 @@ def is_error_text(text: str) -> bool:
 
 @dataclass(slots=True)
 class ScriptResult:
-    """A tool result: `json` is its text parsed, and raises ValueError where it is no JSON."""
+    """A tool result: `json` is its text parsed, and raises ValueError where it is no JSON, as `is_json` tells."""
 
     id: str
     name: str
@@ -37,6 +37,13 @@ class ScriptResult:
             except ValueError:
                 raise ValueError(f"the result of {self.name} is no JSON: {self.text[:80]!r}") from None
         return self._json
+
+    @property
+    def is_json(self) -> bool:
+        try:
+            return self.json is not _UNREAD
+        except ValueError:
+            return False
 
 
 @dataclass(slots=True)
