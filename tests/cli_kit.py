@@ -60,14 +60,21 @@ _INTERPRETER = ("PYTHON", "LC_", "LANG")
 
 
 def run_geode(
-    args: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, stdin: str = "", timeout_s: float = 60
+    args: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+    timeout_s: float = 60,
+    *,
+    fresh: bool = False,
 ) -> Ran:
-    """Runs `geode ARGS` in `folder` to its end. env: variables on top of `clean_environ`. Raises TimeoutError."""
+    """Runs `geode ARGS` in `folder` to its end. env: variables on top of `clean_environ`. fresh: in an interpreter of
+    its own, for what starts processes through multiprocessing itself. Raises TimeoutError."""
     with tempfile.TemporaryDirectory() as name:
         streams = [Path(name, stream) for stream in ("in", "out", "err")]
         for stream, text in zip(streams, (stdin, "", ""), strict=True):
             stream.write_text(text, encoding="utf-8")
-        if any(key.startswith(_INTERPRETER) for key in env or ()):
+        if fresh or any(key.startswith(_INTERPRETER) for key in env or ()):
             code = _start(args, folder, clean_environ(env), streams, timeout_s)
         else:
             code = _fork(args, folder, clean_environ(env), streams, timeout_s)

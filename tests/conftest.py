@@ -30,8 +30,14 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
 def geode(tmp_path: Path) -> RunGeode:
     """`geode("adapter=scripted", ...)` runs the command and returns a `Ran`."""
 
-    def run(*args: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout: float = 60) -> Ran:
-        return run_geode(args, tmp_path, env, stdin, timeout)
+    def run(
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout: float = 60,
+        fresh: bool = False,
+    ) -> Ran:
+        return run_geode(args, tmp_path, env, stdin, timeout, fresh=fresh)
 
     return run
 

@@ -83,6 +83,6 @@ def test_recipes_and_adapters_can_be_swept(geode: RunGeode, tmp_path: Path) -> N
 @pytest.mark.joblib
 @pytest.mark.skipif(not HAS_JOBLIB, reason="the extra joblib is not installed")
 def test_the_joblib_launcher_gives_the_same_table(geode: RunGeode) -> None:
-    ran = geode("-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "budget.max_rounds=1,5,-1")
+    ran = geode("-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "budget.max_rounds=1,5,-1", fresh=True)
     assert ran.code == 1, ran.err
     assert [reason for (reason,) in picked(ran, "termination_reason")] == ["max_rounds", "natural", "config error"]
