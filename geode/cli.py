@@ -8,6 +8,7 @@ Exit codes: 0 answered (natural, forced_text), 1 ended otherwise, 2 bad config, 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import io
@@ -15,7 +16,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from geode.config_errors import ConfigFault, nearest
+from geode.config_errors import ConfigFault, OutputError, nearest
 
 __all__ = ["entry", "main"]
 
@@ -31,6 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in fault.lines:
             print(f"geode: {line}", file=sys.stderr)
         return 2
+    except OutputError as error:
+        with contextlib.suppress(OSError):
+            print(f"geode: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output is gone: nobody to tell

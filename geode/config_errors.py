@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-__all__ = ["ConfigFault", "nearest", "secret_in", "shown"]
+__all__ = ["ConfigFault", "OutputError", "nearest", "secret_in", "shown"]
 
 
 class ConfigFault(Exception):
@@ -18,6 +18,10 @@ class ConfigFault(Exception):
 
     def __reduce__(self) -> tuple[type[ConfigFault], tuple[tuple[str, ...]]]:
         return ConfigFault, (self.lines,)
+
+
+class OutputError(Exception):
+    """The answer of a run that ended could not be printed: one line that says where it is. The exit code is 1."""
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:

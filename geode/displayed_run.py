@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from geode.config_errors import OutputError
 
 if TYPE_CHECKING:
     from geode.loop.result import AgenticResult
@@ -35,7 +38,8 @@ def exit_code(result: AgenticResult) -> int:
 def run_displayed(
     settings: Settings, folder: Path, *, in_sweep: bool = False, resume: ResumePoint | None = None
 ) -> AgenticResult:
-    """Runs settings with the console display that they ask for. Raises ConfigFault, KeyboardInterrupt."""
+    """Runs settings with the console display that they ask for. Raises ConfigFault, OutputError,
+    KeyboardInterrupt."""
     from geode.display import Display, summary_line
     from geode.runner import run_settings
 
@@ -45,8 +49,10 @@ def run_displayed(
     async def main() -> AgenticResult:
         task = asyncio.current_task()
         assert task is not None
-        with contextlib.suppress(NotImplementedError, RuntimeError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # before and after the loop, which has its own for its time
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                with contextlib.suppress(NotImplementedError, RuntimeError):
+                    asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await run_settings(
             settings,
             folder,
@@ -62,8 +68,14 @@ def run_displayed(
         raise KeyboardInterrupt from None
     finally:
         display.close()
-    if in_sweep and mode == "auto":
-        print(f"  {summary_line(result, folder)}", file=sys.stderr, flush=True)
-    else:
-        display.finish(result, folder)
+    try:
+        if in_sweep and mode == "auto":
+            print(f"  {summary_line(result, folder)}", file=sys.stderr, flush=True)
+        else:
+            display.finish(result, folder)
+            sys.stdout.flush()
+    except OSError as error:  # nobody reads, or the disk is full: the rest of the output has no place to go either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = folder / "result.json"
+        raise OutputError(f"the answer cannot be printed: {error.strerror or error}; it is in {where}") from error
     return result

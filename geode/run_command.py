@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geode import overrides
-from geode.config_errors import ConfigFault
+from geode.config_errors import ConfigFault, OutputError
 from geode.displayed_run import CANCELLED, exit_code, run_displayed
 from geode.groups import read_groups
 
@@ -90,15 +90,18 @@ def run_job(config: DictConfig, config_dirs: Sequence[str], *, traceback: bool) 
         settings = settings_of(config, config_dirs)
         if sweep is not None:
             words = [str(word).lstrip("+") for word in hydra.overrides.task]
-            print(f"job {hydra.job.num}: {' '.join(words)}", file=sys.stderr, flush=True)
+            _say(f"job {hydra.job.num}: {' '.join(words)}")
         result = run_displayed(settings, folder, in_sweep=sweep is not None)
     except ConfigFault as fault:
         if traceback and sweep is None:
             raise
         _leave(folder, "config", fault.lines)
         for text in fault.lines:
-            print(f"geode: {text}", file=sys.stderr)
+            _say(f"geode: {text}")
         return 2, sweep
+    except OutputError as error:
+        _say(f"geode: {error}")
+        return 1, sweep
     except KeyboardInterrupt:
         return CANCELLED, sweep
     except Exception as error:
@@ -106,9 +109,15 @@ def run_job(config: DictConfig, config_dirs: Sequence[str], *, traceback: bool) 
             raise
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         _leave(folder, "crash", [text])
-        print(f"geode: {text} (a fault of geode's; HYDRA_FULL_ERROR=1 shows where)", file=sys.stderr)
+        _say(f"geode: {text} (a fault of geode's; HYDRA_FULL_ERROR=1 shows where)")
         return 1, sweep
     return exit_code(result), sweep
+
+
+def _say(text: str) -> None:
+    """A line on standard error, if anyone reads it: that nobody does stops no job."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _leave(folder: Path, kind: str, lines: Sequence[str]) -> None:

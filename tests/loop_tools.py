@@ -133,3 +133,7 @@ def prune_instead(payload: ContextOverflowAction) -> ContextOverflowAction:
 
 def no_compaction(_payload: Any) -> Block:
     return Block("leave the history alone")
+
+
+async def leaves_async(event: object) -> None:
+    raise SystemExit(9)

@@ -159,11 +159,14 @@ _SECRET_NAME = re.compile(
 )
 """Names of headers and JSON keys whose value is never shown. Plain `token` and `max_tokens` are not among them."""
 
+_START = r"(?:\b|(?<=\\[nrtbf]))"
+"""Where a word begins; in JSON that may be right after an escape (`\\tsk-...`)."""
+
 _LOOKS_SECRET = re.compile(
-    r"(?i:\b(bearer|basic)[ \t]+)[A-Za-z0-9._~+/=*-]{8,}"
-    r"|\bsk-[A-Za-z0-9_*-]{8,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
-    r"|\b[0-9a-f]{32}\.[A-Za-z0-9]{16}\b"
+    rf"(?i:{_START}(bearer|basic)[ \t]+)[A-Za-z0-9._~+/=*-]{{8,}}"
+    rf"|{_START}sk-[A-Za-z0-9_*-]{{8,}}"
+    rf"|{_START}eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*"
+    rf"|{_START}[0-9a-f]{{32}}\.[A-Za-z0-9]{{16}}\b"
 )
 """Bearer values, `sk-` keys, JWTs and Z.ai keys, wherever they stand (providers echo keys in error texts)."""
 
@@ -171,6 +174,13 @@ _DOTTED_KEY = re.compile(r"\.(?<=[0-9a-f]{32}\.)[A-Za-z0-9]{16}")
 
 _SHORTEST = 6
 """A shorter value is not looked for in free text: it would mask ordinary words."""
+
+
+_LONG_LINE = 20
+"""Characters from which a line of a secret with several lines is looked for by itself."""
+
+_NESTED = 3
+"""How deep JSON in JSON is looked into: a result in a message in the journal."""
 
 
 class Masker:
@@ -184,7 +194,7 @@ class Masker:
             given = secret.values if isinstance(secret, Secrets) else (secret or "",)
             for value in given:
                 if len(value) >= _SHORTEST and value != PLACEHOLDER:
-                    values |= {value, json.dumps(value)[1:-1], quote(value, safe="")}
+                    values |= _spellings(value)
         longest_first = sorted(values, key=lambda v: (-len(v), v))
         self._known = re.compile("|".join(map(re.escape, longest_first))) if values else None
 
@@ -213,6 +223,16 @@ class Masker:
             scheme, space, _ = value.partition(" ")
             return f"{scheme} {MASK}" if space and scheme.lower() in ("bearer", "basic") else MASK
         return self.json(value)
+
+
+def _spellings(value: str) -> set[str]:
+    """A secret as it may stand in a text: as it is, in a URL, in JSON, and in JSON within JSON. Long lines of a secret
+    with several (a PEM, a service account) count by themselves, since logs are written line by line."""
+    forms = {value, quote(value, safe="")}
+    forms |= {line for line in value.splitlines() if len(line.strip()) >= _LONG_LINE} if "\n" in value else set()
+    for _ in range(_NESTED):
+        forms |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in forms for ascii in (True, False)}
+    return forms
 
 
 def _may_look_secret(text: str) -> bool:

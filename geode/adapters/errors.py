@@ -121,6 +121,9 @@ def _from_sdk(sdk: Any, error: BaseException, provider: str, mask: Mask) -> Adap
         return error
     if isinstance(error, sdk.APIStatusError):
         response = error.response
+        if 300 <= response.status_code < 400:  # not followed: the key would go along
+            text = f"redirected to {shorten(response.headers.get('location', 'nowhere'))}: set adapter.base_url to it"
+            return AdapterError(ErrorKind.INVALID_REQUEST, mask(text), provider=provider, status=response.status_code)
         return from_body(response.status_code, response.headers, _body(error, response), provider, mask=mask)
     cause = error.__cause__ if error.__cause__ is not None else error
     if isinstance(cause, (httpx2.UnsupportedProtocol, httpx2.InvalidURL, httpx2.LocalProtocolError)):

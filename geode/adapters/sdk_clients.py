@@ -92,7 +92,7 @@ def _http_options(options: AdapterOptions, transport: httpx2.AsyncBaseTransport 
     Nor is it asked for a certificate where its URL is http: the system's certificates, which take longer to load than
     a loopback call, are left out, so that a redirect from there to https fails.
     """
-    given: dict[str, Any] = {"timeout": options.timeout_s}
+    given: dict[str, Any] = {"timeout": options.timeout_s, "follow_redirects": False}  # a key goes nowhere else
     if transport is not None:
         given["transport"] = transport
     url = urlsplit(options.base_url)

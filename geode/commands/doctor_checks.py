@@ -248,7 +248,7 @@ def _prices(settings: Settings) -> Iterator[Finding]:
         if adapter.wire not in HTTP_WIRES or adapter.local is not None:
             continue
         ref = ModelRef(adapter.model, adapter.base_url, adapter.price_as)
-        override = f"pricing.overrides.{adapter.model}.input_mtok=USD and .output_mtok=USD"
+        override = f"'pricing.overrides={{{adapter.model}: {{input_mtok: USD, output_mtok: USD}}}}'"
         if book.known(ref):
             yield Finding("price", "OK", f"the price of {adapter.model} is known")
         elif settings.budget.cost_budget and settings.pricing.unknown == "error":

@@ -5,6 +5,7 @@ A Hydra callback. It reads the files that the jobs left, so it works whatever la
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import sys
@@ -128,7 +129,24 @@ def summarise(folder: Path, *, since: float = 0.0) -> int:
     jobs = read_jobs(folder, since=since)
     if not jobs:
         return 1
-    with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
+    code = 0 if all(job.ran for job in jobs) else 1
+    if all(job.reason == "config error" for job in jobs):
+        code = 2
+    try:
+        _write_csv(folder / "summary.csv", jobs)
+        print(table(jobs))
+        word = "job" if len(jobs) == 1 else "jobs"
+        ran = sum(job.ran for job in jobs)
+        print(f"[{len(jobs)} {word}, {ran} ran to an end · {folder / 'summary.csv'}]", flush=True)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            print(f"geode: the table of the sweep cannot be written: {error}", file=sys.stderr)
+        return code or 1
+    return code
+
+
+def _write_csv(path: Path, jobs: Sequence[Job]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_COLUMNS)
         for job in jobs:
@@ -147,12 +165,6 @@ def summarise(folder: Path, *, since: float = 0.0) -> int:
                     job.folder.name,
                 ]
             )
-    print(table(jobs))
-    word = "job" if len(jobs) == 1 else "jobs"
-    print(f"[{len(jobs)} {word}, {sum(job.ran for job in jobs)} ran to an end · {folder / 'summary.csv'}]")
-    if all(job.ran for job in jobs):
-        return 0
-    return 2 if all(job.reason == "config error" for job in jobs) else 1
 
 
 def read_jobs(folder: Path, *, since: float = 0.0) -> list[Job]:
@@ -171,7 +183,7 @@ def _job(folder: Path) -> Job:
     overrides = tuple(str(word).lstrip("+") for word in given)
     result = _json(folder / "result.json")
     failure = _json(folder / FAILURE_FILE)
-    if result is None:
+    if result is None or (failure is not None and _newer(folder / FAILURE_FILE, folder / "result.json")):
         reason = "no result" if failure is None else {"config": "config error"}.get(failure.get("kind", ""), "crash")
         lines = failure.get("lines", []) if failure else []
         return Job(number, overrides, reason, 0, 0, 0, 0, 0.0, 0.0, "; ".join(lines), folder)
@@ -190,6 +202,10 @@ def _job(folder: Path) -> Job:
         error=str(error.get("message", "")) if isinstance(error, dict) else str(error),
         folder=folder,
     )
+
+
+def _newer(path: Path, other: Path) -> bool:
+    return path.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
 def _json(path: Path) -> dict[str, Any] | None:

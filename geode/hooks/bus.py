@@ -166,6 +166,8 @@ class HookBus:
                     return await hook(payload)
                 value = await _in_daemon_thread(hook, payload)
                 return await value if inspect.isawaitable(value) else value
+        except SystemExit as error:  # a hook does not end the run
+            raise RuntimeError(f"SystemExit: {error}") from error
         except TimeoutError as error:
             if limit.expired():
                 raise _TooSlow from error

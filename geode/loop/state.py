@@ -20,7 +20,8 @@ class SessionRecord:
     elapsed_s: float = 0.0
     cost: float = 0.0
     handed_off: bool = False
-    save: Callable[[SessionRecord], None] | None = None
+    save: Callable[[SessionRecord], SessionRecord] | None = None
+    """Keeps the totals, and gives back those of all runs of the session."""
 
 
 @dataclass(slots=True)
@@ -76,8 +77,11 @@ class RunState:
         self.ledger.spent += cost
 
     def keep_session(self) -> None:
-        """Writes the session's totals where it spans runs."""
+        """Writes the session's totals where it spans runs, and counts what others have used meanwhile."""
         if self.session.save is not None:
-            self.session.save(
-                SessionRecord(self.session.id, self.session_elapsed_s, self.ledger.total, self.session.handed_off, None)
+            elapsed_s, spent = self.elapsed_s, self.ledger.spent
+            own = SessionRecord(
+                self.session.id, self.session.elapsed_s + elapsed_s, self.ledger.total, self.session.handed_off
             )
+            kept = self.session.save(own)
+            self.session.elapsed_s, self.ledger.before = kept.elapsed_s - elapsed_s, kept.cost - spent

@@ -184,7 +184,7 @@ def assemble(
         ),
         request,
         tools,
-        additions(settings, state, policy, deadline, announcements, frozen or {}),
+        additions(settings, state, policy, deadline, announcements, frozen or {}, notices.post),
         deferred,
     )
 

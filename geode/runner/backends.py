@@ -111,7 +111,10 @@ class Backends:
     @property
     def masker(self) -> Masker:
         """Takes the secrets of every adapter of this run out of texts."""
-        return Masker(*(secret for secret in self._secrets.values() if secret.value != _PLACEHOLDER))
+        known = [secret for secret in self._secrets.values() if secret.value != _PLACEHOLDER]
+        adapters = (self._settings.adapter, *self._switched().values())
+        unused = (self._environ.get(name) for adapter in adapters for name in adapter.credential.env)  # in a rehearsal
+        return Masker(*known, *unused)
 
     async def open(self) -> Backend:
         """The first backend. Raises ConfigFault with a line per missing credential, script or price."""
@@ -207,8 +210,7 @@ class Backends:
         elif not self._prices.known(_ref(options)):
             return [
                 f"budget.cost_budget: the price of {options.model!r} is unknown, allowed: a known model, "
-                f"pricing.overrides.{options.model}.input_mtok and .output_mtok (USD per million tokens), "
-                "or pricing.unknown=free"
+                f"{_price_override(options.model)} (USD per million tokens), or pricing.unknown=free"
             ]
         if settings.budget.cost_hard and (options.max_tokens_field is None or options.wire.endswith("-cli")):
             return [f"budget.cost_hard: {options.name} takes no output limit, so its worst case has no bound"]
@@ -296,7 +298,7 @@ class Backends:
                     Notice(
                         f"price:{ref.model}",
                         f"the price of {ref.model} is unknown: its calls are counted as free",
-                        f"pricing.overrides.{ref.model}={{input_mtok: USD, output_mtok: USD}}",
+                        _price_override(ref.model),
                     )
                 )
             return found
@@ -306,3 +308,8 @@ class Backends:
 
 def _ref(options: AdapterOptions) -> ModelRef:
     return ModelRef(options.model, options.base_url, options.price_as)
+
+
+def _price_override(model: str) -> str:
+    """The override that gives a model a price; its name may hold dots and slashes."""
+    return f"'pricing.overrides={{{model}: {{input_mtok: USD, output_mtok: USD}}}}'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from geode.contract import Notice
@@ -21,14 +22,19 @@ class NoticeBoard:
         if notice.key not in self._notices:
             self._notices[notice.key] = notice
             for sink in self._sinks:
-                sink(notice)
+                _tell(sink, notice)
 
     def tell(self, sink: Callable[[Notice], None]) -> None:
-        """Adds a sink."""
+        """Adds a sink. One that raises (a console that is gone) holds up nobody."""
         self._sinks.append(sink)
         for notice in self._notices.values():
-            sink(notice)
+            _tell(sink, notice)
 
     def all(self) -> tuple[Notice, ...]:
         """Every notice so far, in order."""
         return tuple(self._notices.values())
+
+
+def _tell(sink: Callable[[Notice], None], notice: Notice) -> None:
+    with contextlib.suppress(Exception):
+        sink(notice)

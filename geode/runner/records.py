@@ -34,9 +34,13 @@ def started_event(loop: AgentLoop, budgets: Budgets, run_id: str, *, scripted: b
 
 
 def write_result(path: Path, result: AgenticResult, mask: Callable[[str], str]) -> None:
-    """Writes result.json, whole or not at all. mask: takes secrets out of it."""
+    """Writes result.json, whole or not at all. mask: takes secrets out of it. Raises OSError."""
     text = mask(json.dumps(result.to_dict(), ensure_ascii=False, indent=2, default=str))
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text + "\n")
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text + "\n")
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

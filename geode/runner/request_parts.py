@@ -10,7 +10,7 @@ from typing import Any
 
 from geode.adapters.tool_choice import ToolChoiceError, parse
 from geode.config_errors import ConfigFault
-from geode.contract import ToolChoice
+from geode.contract import Notice, NoticeSink, ToolChoice
 from geode.loop.limits import Deadline
 from geode.loop.policy import TurnPolicy
 from geode.loop.state import RunState
@@ -75,8 +75,12 @@ def additions(
     deadline: Deadline,
     announcements: Callable[[], Sequence[str]],
     frozen: Mapping[str, Any],
+    notify: NoticeSink,
 ) -> Callable[[], Sequence[str]]:
-    """What is appended to the newest message before a round: announcements, and the status where one is configured."""
+    """What is appended to the newest message before a round: announcements, and the status where one is configured.
+
+    Raises ConfigFault for a status that cannot be made for the first round; later it is left out, with a notice.
+    """
     if settings.task.status is None:
         return announcements
     render = compile_text("task.status", settings.task.status)
@@ -94,4 +98,13 @@ def additions(
         }
 
     render(variables())
-    return lambda: [*announcements(), render(variables()).strip()]
+
+    def texts() -> Sequence[str]:
+        told = list(announcements())
+        try:
+            told.append(render(variables()).strip())
+        except ConfigFault as fault:
+            notify(Notice("task.status", f"{fault} (round {state.rounds + 1}: left out)", "task.status=null"))
+        return told
+
+    return texts

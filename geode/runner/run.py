@@ -8,12 +8,13 @@ import signal
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geode import __version__
 from geode.config_errors import ConfigFault
-from geode.contract import Delta, History, Notice
+from geode.contract import Delta, History, Notice, NoticeSink
 from geode.hooks import Event, HookBus, Payload
 from geode.journal import JOURNAL_FILE, Journal, JournalBusy
 from geode.loop.result import AgenticResult
@@ -98,12 +99,13 @@ async def run_settings(
             terminal=terminal,
             services={SUBAGENTS: agents},
             environ=environ,
+            mask=mask,
         )
         if processor is not None:
             toolbox.processor = processor(bus)
         stack.callback(toolbox.processor.close)
         history = History(resume.messages if resume is not None else ())
-        session = _session(settings, run_dir)
+        session = _session(settings, run_dir, notices.post)
         state = RunState(session, Ledger(before=session.cost))
         if resume is not None:
             resume.restore(state)
@@ -140,7 +142,7 @@ async def run_settings(
             geode=__version__,
             resumed=resume is not None,
             workspace=str(workspace),
-            settings=settings.model_dump(mode="json", by_alias=True),
+            settings=_recorded(settings),
         )
         bus.inline(journal.observe)
         history.watch(journal.watch)
@@ -155,8 +157,20 @@ async def run_settings(
             resume.begin(history, loop.calls)
         with _Signals():
             result = await loop.run(settings.task.prompt if resume is None else resume.text)
-        write_result(run_dir / "result.json", result, mask)
+        try:
+            write_result(run_dir / "result.json", result, mask)
+        except OSError as error:  # the answer is still to be shown
+            notices.post(Notice("result", f"result.json cannot be written: {error.strerror or error}"))
+            result = replace(result, notices=notices.all())
     return result
+
+
+def _recorded(settings: Settings) -> dict[str, Any]:
+    """The settings as a journal holds them: the session is found again from any folder."""
+    data = settings.model_dump(mode="json", by_alias=True)
+    if settings.session.id is not None and settings.session.dir is not None:
+        data["session"]["dir"] = str(Path(settings.session.dir).expanduser().absolute())
+    return data
 
 
 def _open_journal(path: Path, **options: Any) -> Journal:
@@ -168,10 +182,10 @@ def _open_journal(path: Path, **options: Any) -> Journal:
         raise ConfigFault([f"the journal cannot be opened: {error.strerror or error} ({path})"]) from error
 
 
-def _session(settings: Settings, run_dir: Path) -> SessionRecord:
+def _session(settings: Settings, run_dir: Path, notify: NoticeSink) -> SessionRecord:
     if settings.session.id is None or settings.session.dir is None:  # an id without a folder is a fault of the config
         return SessionRecord(run_dir.name)
-    return open_session(settings.session.id, Path(settings.session.dir).expanduser())
+    return open_session(settings.session.id, Path(settings.session.dir).expanduser(), notify)
 
 
 def add_hooks(settings: Settings, bus: HookBus, *, observers: bool = True) -> None:

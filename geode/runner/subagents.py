@@ -235,6 +235,7 @@ class Subagents:
                 terminal=shared.terminal,
                 services={SUBAGENTS: below},
                 environ=shared.environ,
+                mask=shared.mask,
                 origin=agent.id,
                 delegates=self.depth + 1 < settings.subagents.max_depth,
             )

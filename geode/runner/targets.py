@@ -24,13 +24,13 @@ def load_target(where: str, reference: Mapping[str, Any]) -> Callable[..., Any]:
     arguments = {key: value for key, value in reference.items() if key != "_target_"}
     try:
         found = get_object(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise ConfigFault([f"{where}._target_: cannot import {path!r}: {reason}"]) from error
     if arguments or inspect.isclass(found):
         try:
             found = found(**arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigFault([f"{where}: {path} could not be made: {type(error).__name__}: {error}"]) from error
     if not callable(found):
         raise ConfigFault([f"{where}._target_: {path!r} is {type(found).__name__}, allowed: a callable"])

@@ -26,7 +26,7 @@ def compile_text(where: str, source: str) -> Callable[[Mapping[str, Any]], str]:
     def render(variables: Mapping[str, Any]) -> str:
         try:
             return template.render(variables)
-        except TemplateError as error:
+        except Exception as error:  # an expression may raise anything
             allowed = ", ".join(sorted(variables))
             raise ConfigFault([f"{where}: {error}, allowed: {allowed}"]) from error
 

@@ -146,6 +146,7 @@ def open_toolbox(
     terminal: Terminal | None,
     services: Mapping[str, Any],
     environ: Mapping[str, str],
+    mask: Callable[[str], str] | None = None,
     include: tuple[str, ...] | None = None,
     exclude: tuple[str, ...] | None = None,
     origin: str = "",
@@ -167,7 +168,12 @@ def open_toolbox(
     limits = {"sandbox": settings.safety.sandbox.model_dump(), "web": settings.safety.web.model_dump()}
     if "run_bash" in toolset.names() and (fault := sandbox_fault(SandboxOptions.from_limits(limits["sandbox"]))):
         raise ConfigFault([fault])
-    store = OffloadStore(run_dir / "offload", max_bytes=tools.offload_bytes, read_tokens=tools.result_tokens or 5000)
+    store = OffloadStore(
+        run_dir / "offload",
+        max_bytes=tools.offload_bytes,
+        read_tokens=tools.result_tokens or 5000,
+        mask=mask,
+    )
     everything = {OFFLOAD_STORE: store, LOADER: on_demand, **services}
     if terminal is not None:
         everything[ASKER] = TerminalAsker(terminal)

@@ -130,7 +130,7 @@ def from_folder(folder: Path) -> Iterator[Found]:
         sys.modules[name] = module  # dataclasses and pickle look a module up by its name
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             sys.modules.pop(name, None)
             yield Found(str(path), {}, faults=(f"{path}: cannot be imported: {type(error).__name__}: {error}",))
             continue

@@ -26,6 +26,8 @@ __all__ = ["McpOptions", "McpServer", "McpStartError"]
 _MOST_PAGES = 1000
 _REFRESH_WAIT_S = 5.0
 _LISTEN_WAIT_S = 2.0
+_CONNECTION_CLOSED = "Connection closed"
+"""The client's own words for a connection that ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ class McpServer:
 
         client, life = self._client, self._task
         if client is None or life is None:
-            raise MCPError(CONNECTION_CLOSED, "Connection closed")
+            raise MCPError(CONNECTION_CLOSED, _CONNECTION_CLOSED)
         call = asyncio.create_task(client.call_tool(name, dict(arguments)))
         try:
             await asyncio.wait({call, life}, return_when=asyncio.FIRST_COMPLETED)
@@ -232,13 +234,13 @@ class McpServer:
                 await asyncio.wait({call}, timeout=1)
         if call.cancelled() or not call.done():
             self._broken = True
-            raise MCPError(CONNECTION_CLOSED, "Connection closed")
+            raise MCPError(CONNECTION_CLOSED, _CONNECTION_CLOSED)
         error = call.exception()
         if error is None:
             return call.result()
         error = leaf(error)
         if isinstance(error, MCPError):
-            self._broken = self._broken or error.code == CONNECTION_CLOSED
+            self._broken = self._broken or _closed(error)
         elif not isinstance(error, ValueError | RuntimeError | TypeError):
             self._broken = True  # the transport's own trouble
         raise error
@@ -300,9 +302,7 @@ class McpServer:
         return o.mask(start_fault(error, o.command, self._process, o.start_timeout_s) + self._http_status())
 
     def _error_text(self, error: MCPError) -> str:
-        from mcp_types import CONNECTION_CLOSED
-
-        if error.code == CONNECTION_CLOSED:
+        if _closed(error):
             return (
                 f"The MCP server {self.name!r} ended during this call; whether the call took effect is not known. "
                 "The next call starts the server again."
@@ -311,3 +311,10 @@ class McpServer:
 
     def _http_status(self) -> str:
         return f" (HTTP {self._status})" if self._status is not None else ""
+
+
+def _closed(error: MCPError) -> bool:
+    """Whether the client made this error itself, of a connection that ended: a server may use its code for its own."""
+    from mcp_types import CONNECTION_CLOSED
+
+    return error.code == CONNECTION_CLOSED and error.message == _CONNECTION_CLOSED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,13 +29,20 @@ class OffloadStore:
 
     folder: made at the first `put`. A store over a folder that has files goes on after the highest number (resume).
     max_bytes: UTF-8 bytes that all texts together may take. read_tokens: bound of what one `read` gives back.
-    pattern_s: seconds a search may take.
+    pattern_s: seconds a search may take. mask: takes secrets out of what is kept.
     """
 
     def __init__(
-        self, folder: Path, *, max_bytes: int = 268_435_456, read_tokens: int = 5000, pattern_s: float = 2.0
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = 268_435_456,
+        read_tokens: int = 5000,
+        pattern_s: float = 2.0,
+        mask: Callable[[str], str] | None = None,
     ) -> None:
         self.folder = folder
+        self._mask = mask
         self._max_bytes = max_bytes
         self._read_tokens = read_tokens
         self._pattern_s = pattern_s
@@ -44,7 +51,7 @@ class OffloadStore:
 
     def put(self, text: str) -> str:
         """Keeps a text; gives its ref. Raises `StoreFull`, OSError."""
-        data = text.encode("utf-8", "replace")
+        data = (text if self._mask is None else self._mask(text)).encode("utf-8", "replace")
         self._open()
         if self._bytes + len(data) > self._max_bytes:
             raise StoreFull(f"the offload store is full ({self._max_bytes} bytes)")
@@ -62,7 +69,7 @@ class OffloadStore:
         return ref
 
     def text(self, ref: str) -> str:
-        """The whole text, as it was put. Raises `ToolError` for an unknown ref."""
+        """The whole text, as it was kept. Raises `ToolError` for an unknown ref."""
         return self._known(ref).read_bytes().decode("utf-8")
 
     def read(self, ref: str, offset: int = 0, limit: int = 200, pattern: str | None = None) -> str:

@@ -80,6 +80,8 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         case "structured":
             return text("a summary", structuredContent={"count": 2, "items": ["a", "b"]})
         case "refuse":
+            if why := arguments.get("why"):
+                raise PermissionError(why)  # an error of the server's own, whose code the client uses too
             return text("not today", isError=True)
         case "grow":
             TOOLS.append(tool(f"grown_{len(TOOLS)}"))
@@ -144,6 +146,9 @@ def main() -> None:
             continue
         try:
             result = answer(message["method"], message.get("params") or {})
+        except PermissionError as refusal:
+            send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32000, "message": str(refusal)}})
+            continue
         except LookupError:
             error = {"code": -32601, "message": "Method not found"}
             send({"jsonrpc": "2.0", "id": message["id"], "error": error})

@@ -114,6 +114,16 @@ async def test_a_server_that_crashes_in_a_call_is_started_again_by_the_next() ->
         assert await gone(int(first))
 
 
+async def test_an_error_of_the_servers_own_is_not_its_end() -> None:
+    async with started(raw=raw()) as servers:
+        first = (await servers.call("raw__pid")).content
+        with pytest.raises(ToolError) as refused:
+            await servers.call("raw__refuse", why="rate limited")
+        assert str(refused.value) == "MCP error -32000: rate limited"
+        assert (await servers.call("raw__pid")).content == first
+        assert not [n for n in servers.notices if "restart" in n.key]
+
+
 async def test_a_server_that_cannot_be_started_again_says_why(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text(Path(__file__).with_name("mcp_raw_server.py").read_text())
