@@ -14,7 +14,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "wire": ("wire OVERRIDES", "print the exact HTTP requests that a config would send; no key, no network"),
     "replay": ("replay RUN_DIR OVERRIDES", "play a run's answers again, under another config"),
     "resume": ("resume RUN_DIR", "go on with a run that was interrupted"),
-    "report": ("report DIR", "tables, plots and an HTML page of one run or many"),
+    "report": ("report DIR", "tables and an HTML page of one run or many"),
     "tools": ("tools OVERRIDES", "list the tools that a config gives the model"),
     "doctor": ("doctor", "check credentials, binaries and folders"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_binaries_servers_and_folders(capsys: pytest.CaptureFixture[str], tmp_pa
         (tmp_path / "bin" / name).chmod(0o755)
     servers = (
         "mcp.servers={a: {command: there, env_names: [NOT_SET_HERE]}, b: {command: gone, required: true}, "
-        "c: {command: gone}}"
+        "c: {command: gone}, d: {command: python, args: [-m, no_such_module]}, e: {command: python, args: [-m, json]}}"
     )
     code, found, _ = doctor(capsys, "adapter=claude-cli", servers, "task.workspace=nowhere")
     assert code == 1
@@ -83,6 +84,8 @@ def test_binaries_servers_and_folders(capsys: pytest.CaptureFixture[str], tmp_pa
         "WARN a: NOT_SET_HERE not set",
         "FAIL b: gone is not on PATH",
         "WARN c: gone is not on PATH",
+        "WARN d: no_such_module is not installed",
+        f"OK e: {sys.executable}",
     ]
     assert found["folder"][-1] == "FAIL workspace: no folder nowhere"
     assert doctor(capsys, "adapter=codex-cli")[1]["binary"][1] == "FAIL codex is not on PATH"

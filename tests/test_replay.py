@@ -76,6 +76,13 @@ def test_a_run_replays_without_a_difference(
     assert (code, lines) == (0, [f"[replayed 4 LLM calls, {about}: no difference]"])
 
 
+def test_ids_that_come_again_in_every_round_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sums = [{"tool_calls": [{**call("calculate", expression=f"{n} + {n}"), "id": "call_0"}]} for n in range(3)]
+    failing = {"tool_calls": [{**call("read_document", path="none.txt"), "id": "call_0"}]}
+    record(tmp_path, [*sums, failing, {"text": "done"}])
+    assert replayed(tmp_path, capsys) == (0, ["[replayed 5 LLM calls, recorded results: no difference]"])
+
+
 def test_another_config_is_told_where_it_leads_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(tmp_path, TURNS)
     code, lines = replayed(tmp_path, capsys, "tool_choice=required")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
@@ -90,6 +92,34 @@ def test_many_runs_in_a_table_and_in_csv(tmp_path: Path, capsys: pytest.CaptureF
     ]  # fmt: skip
     names = ("rounds", "tool_calls", "input_tokens", "cache_read_tokens", "output_tokens", "retries")
     assert [rows[2][name] for name in names] == ["3", "3", "150", "100", "22", "1"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"t": 1e300}, {"rounds": "4"}, {"termination_reason": ["x"]}, {"cost": None}, {"format": "a"}, {"text": 7}],
+    ids=str,
+)
+def test_a_journal_with_odd_values_is_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any]
+) -> None:
+    record(tmp_path, TURNS, name="1")
+    journal = record(tmp_path, TURNS, name="2") / JOURNAL_FILE
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    changed = [line | change if line["event"] in ("journal", "SESSION_ENDED") else line for line in lines]
+    journal.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    for form in ((), ("--csv",), ("--html", str(tmp_path / "page.html"))):
+        code, out = report(capsys, str(tmp_path), *form)
+        assert code == 0
+        assert "unreadable" in out
+
+
+def test_a_pipe_is_no_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(tmp_path, TURNS, name="1")
+    (tmp_path / "2").mkdir()
+    os.mkfifo(tmp_path / "2" / JOURNAL_FILE)
+    code, out = report(capsys, str(tmp_path))
+    assert code == 0
+    assert "Not a file" in out
 
 
 def test_a_run_without_an_end_is_unfinished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
@@ -206,8 +207,13 @@ def _servers(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding
     for name, server in settings.mcp.servers.items():
         bad: Status = "FAIL" if server.required else "WARN"
         if server.transport == "stdio":
-            path = shutil.which(server.command or "")
-            if path is None:
+            own = server.command == "python"  # this interpreter, as in a run
+            path = sys.executable if own else shutil.which(server.command or "")
+            module = server.args[1].split(".")[0] if own and server.args[:1] == ("-m",) and server.args[1:] else None
+            if module is not None and importlib.util.find_spec(module) is None:
+                package = module.replace("_", "-")
+                yield Finding("mcp", bad, f"{name}: {module} is not installed", f"pip install {package}")
+            elif path is None:
                 yield Finding(
                     "mcp", bad, f"{name}: {server.command} is not on PATH", f"mcp.servers.{name}.command=PATH"
                 )

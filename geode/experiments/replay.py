@@ -79,36 +79,48 @@ async def replay(
 # ------------------------------------------------------------------------------------------------- tools by the record
 
 
+_Key = tuple[int, str]
+"""A round and the id of a call in it."""
+
+
 class RecordedTools:
-    """Answers each call with the result that it had in the recorded run."""
+    """Answers each call with the result that it had in the recorded run. Ids may come again in a later round, so that
+    a call is known by its round too."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]], bus: HookBus) -> None:
         self._bus = bus
-        self._results: dict[str, ToolResultBlock] = {}
-        self._status: dict[str, CallStatus] = {}
-        self._failed: set[str] = set()
-        self._end: dict[str, EndRequest] = {}
+        self._results: dict[_Key, ToolResultBlock] = {}
+        self._newest: dict[str, _Key] = {}
+        self._status: dict[_Key, CallStatus] = {}
+        self._failed: set[_Key] = set()
+        self._end: dict[_Key, EndRequest] = {}
         last: Message | None = None
+        round = 0
         for record in records:
+            key = (round, record.get("tool_use_id", ""))
             match record["event"]:
+                case "ROUND_STARTED":
+                    round = record["round"]
                 case "message":
                     message = decode_message(record["message"])
-                    self._results.update({r.tool_use_id: r for r in message.tool_results})
+                    for result in message.tool_results:
+                        self._newest[result.tool_use_id] = (round, result.tool_use_id)
+                        self._results[round, result.tool_use_id] = result
                     last = message if message.role == "assistant" else last
                 case "TOOL_EXEC_FAILED":
                     status = _STATUS.get(record["error_type"], "error")
-                    self._status[record["tool_use_id"]] = status
+                    self._status[key] = status
                     if status not in ("disabled", "cancelled"):
-                        self._failed.add(record["tool_use_id"])
+                        self._failed.add(key)
                 case "TOOL_EXEC_ENDED" if record["result"]["is_error"]:
-                    self._failed.add(record["tool_use_id"])
+                    self._failed.add(key)
                 case "TOOL_APPROVAL_DENIED":
-                    self._status[record["tool_use_id"]] = "denied"
+                    self._status[key] = "denied"
                 case "SESSION_ENDED" if record["termination_reason"] in _ASKING and last is not None:
                     reason = TerminationReason(record["termination_reason"])
                     for use in last.tool_uses:
                         if use.name in ("ask_user", "request_action"):
-                            self._end[use.id] = EndRequest(reason, record["text"], record["detail"])
+                            self._end[round, use.id] = EndRequest(reason, record["text"], record["detail"])
 
     def batch(
         self, tool_uses: Sequence[ToolUseBlock], *, round: int, disabled: bool = False, deadline: float | None = None
@@ -123,12 +135,15 @@ class RecordedTools:
         if disabled:
             result = ToolResultBlock(use.id, texts.DISABLED, True)
             return self._told(ToolOutcome(use, result, "disabled"), round, "ToolsDisabled")
-        result = self._results.get(use.id, ToolResultBlock(use.id, "There is no result of this call on record.", True))
-        status = self._status.get(use.id, "error" if result.is_error else "ok")
-        outcome = ToolOutcome(use, result, status, use.id in self._failed, self._end.get(use.id))
+        key = (round, use.id)
+        if key not in self._results:
+            key = self._newest.get(use.id, key)
+        result = self._results.get(key, ToolResultBlock(use.id, "There is no result of this call on record.", True))
+        status = self._status.get(key, "error" if result.is_error else "ok")
+        outcome = ToolOutcome(use, result, status, key in self._failed, self._end.get(key))
         if status not in ("denied", "invalid", "unknown"):
             self._bus.emit(ToolExecStarted(round, use.id, use.name, use.input, "safe"))
-        return self._told(outcome, round, "Recorded" if use.id in self._status else "")
+        return self._told(outcome, round, "Recorded" if key in self._status else "")
 
     def _told(self, outcome: ToolOutcome, round: int, error_type: str) -> ToolOutcome:
         use, result = outcome.tool_use, outcome.result

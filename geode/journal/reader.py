@@ -18,6 +18,8 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     Raises JournalError where there is no journal, or its format is newer than this reader.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise JournalError(f"no journal at {path}: Not a file")
         file = path.open("rb")
     except OSError as error:
         raise JournalError(f"no journal at {path}: {error.strerror}") from error
@@ -30,6 +32,8 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
                     continue
                 if not isinstance(record, dict) or "event" not in record:
                     continue
+                if record["event"] == "journal" and not isinstance(record.get("format", 0), int):
+                    raise JournalError(f"{path} is no journal of geode's: its format is {record['format']!r}")
                 if record["event"] == "journal" and record.get("format", 0) > FORMAT:
                     raise JournalError(f"{path} has journal format {record['format']}; this geode reads up to {FORMAT}")
                 yield record

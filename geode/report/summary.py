@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,11 +83,22 @@ def read_runs(folders: Iterable[Path]) -> list[RunSummary]:
     runs = []
     for folder in folders:
         try:
-            runs.append(summarise_run(folder, read_run(folder / JOURNAL_FILE)))
-        except (JournalError, KeyError, TypeError, ValueError, AttributeError) as error:
+            run = summarise_run(folder, read_run(folder / JOURNAL_FILE))
+            _check_types(run)
+            runs.append(run)
+        except (JournalError, ArithmeticError, LookupError, OSError, TypeError, ValueError, AttributeError) as error:
             text = str(error) if isinstance(error, JournalError) else f"{type(error).__name__}: {error}"
             runs.append(RunSummary(folder, "unreadable", errors=[text]))
     return runs
+
+
+def _check_types(run: RunSummary) -> None:
+    """Raises TypeError where a journal that was tampered with put something else into a field."""
+    for item in fields(run):
+        value, default = getattr(run, item.name), item.default
+        kinds = (int, float) if isinstance(default, int | float) and not isinstance(default, bool) else (type(default),)
+        if default is not MISSING and not isinstance(value, kinds):
+            raise TypeError(f"{item.name} is {type(value).__name__}")
 
 
 def summarise_run(folder: Path, records: Sequence[Mapping[str, Any]]) -> RunSummary:
