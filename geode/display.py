@@ -182,10 +182,15 @@ class Display:
         self._console: RichConsole | None = None
         self._status: Status | None = None
         self._noticed: set[str] = set()
+        self._mask: Callable[[str], str] = lambda text: text
         if mode == "live":
             from rich.console import Console
 
             self._console = Console(file=self._err, highlight=False, markup=False, emoji=False)
+
+    def hide(self, mask: Callable[[str], str]) -> None:
+        """Takes secrets out of everything from here on."""
+        self._mask = mask
 
     def observe(self, payload: hooks.Payload) -> None:
         """Shows an event."""
@@ -224,7 +229,7 @@ class Display:
         if result.error:
             self._line(f"  ✗ {clean(str(result.error.get('message', result.error)))}", "red", always=True)
         if result.text:
-            print(clean(result.text), file=self._out)
+            print(clean(self._mask(result.text)), file=self._out)
         if self.mode != "quiet":
             print(("\n" if self.mode == "live" else "") + summary, file=self._out)
         elif not good:
@@ -232,6 +237,7 @@ class Display:
         self._out.flush()
 
     def _line(self, text: str, style: str, *, always: bool = False) -> None:
+        text = self._mask(text)
         if self._console is not None:
             self._console.print(text, style=style, soft_wrap=True)
         elif self.mode == "plain" or always:
@@ -248,6 +254,7 @@ class Display:
             text = f"running {_call(payload.tool, payload.input)}"
         else:
             return
+        text = self._mask(text)
         if self._status is None:
             self._status = self._console.status(_plain(text))
             self._status.start()

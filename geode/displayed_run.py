@@ -59,6 +59,7 @@ def run_displayed(
             observers=(display.observe,),
             on_notice=display.notice,
             on_prompt=display.pause,
+            on_mask=display.hide,
             resume=resume,
         )
 

@@ -266,3 +266,23 @@ def test_a_template_that_fails_at_once_is_a_fault_of_the_config(geode: RunGeode,
     ran = geode(given)
     assert ran.code == 2
     assert [line.split(":")[0] for line in ran.faults] == [given.partition("=")[0]]
+
+
+def test_the_console_shows_no_secret(geode: RunGeode, tmp_path: Path) -> None:
+    keys = {"ZAI_API_KEY": "plain-value-456", "OPENAI_API_KEY": "x"}
+    said = "It is plain-value-456, and sk-ant-api03-realkey0123456789."
+    script = {"turns": [turn(said, ("calculate", {"expression": "plain-value-456"})), turn(said)]}
+    (tmp_path / "script.yaml").write_text(json.dumps(script))
+    ran = geode("adapter=glm-payg", "provider=scripted", "adapter.script=script.yaml", env=keys)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[0] == "It is ***, and ***."
+    assert "plain-value-456" not in ran.out + ran.err
+    assert "realkey" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_closed_stream_stops_no_run(tmp_path: Path, stream: str) -> None:
+    command = f'exec "{sys.executable}" -m geode.cli hydra.run.dir=run {stream}>&-'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["termination_reason"] == "natural"

@@ -48,6 +48,7 @@ async def run_settings(
     observers: Sequence[Observer] = (),
     on_notice: Callable[[Notice], None] | None = None,
     on_prompt: Callable[[bool], None] | None = None,
+    on_mask: Callable[[Callable[[str], str]], None] | None = None,
     on_delta: Callable[[Delta], None] | None = None,
     environ: Mapping[str, str] | None = None,
     resume: ResumePoint | None = None,
@@ -56,6 +57,7 @@ async def run_settings(
     """Runs one experiment in `run_dir` and leaves its journal and result there.
 
     observers: quick functions that see every event at once. on_prompt: told when a question stands on the terminal.
+    on_mask: given what takes this run's secrets out of a text, before the first event.
     processor: makes what takes the place of the tools' processor. resume: where an earlier run of this folder stopped.
     Ctrl-C (SIGINT), SIGTERM, SIGHUP or a cancel of the calling task ends the run `user_cancelled`.
     Raises ConfigFault before anything is run.
@@ -76,6 +78,8 @@ async def run_settings(
         def mask(text: str) -> str:
             return servers.mask(masker.text(text))
 
+        if on_mask is not None:
+            on_mask(mask)
         bus = HookBus(timeout_s=settings.hooks.timeout_s, notify=notices.post)
         add_hooks(settings, bus)
         workspace = prepare_workspace(settings.task, run_dir, copy=resume is None)

@@ -98,6 +98,10 @@ def test_grep_options(workspace: Path) -> None:
 def test_grep_faults(workspace: Path) -> None:
     with pytest.raises(ToolError, match="pattern is no valid regular expression"):
         call("grep_files", workspace, pattern="(")
+    for pattern in ("(?R)", "(a(?1)?)", "(?P<n>a(?&n)?)", "(?P<n>a(?P>n)?)", "(?0)"):
+        with pytest.raises(ToolError, match="pattern calls itself"):
+            call("grep_files", workspace, pattern=pattern)
+    assert call("grep_files", workspace, pattern="(?R)", literal=True)["matches"] == []
     with pytest.raises(ToolError, match=r"^nope does not exist$"):
         call("grep_files", workspace, pattern="x", path="nope")
     with pytest.raises(ToolError, match=r"^bin.dat is a binary file: grep_files searches text$"):

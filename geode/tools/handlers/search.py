@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -159,11 +160,17 @@ class _Search:
         }
 
 
+_RECURSION = re.compile(r"\(\?(?:R|&|P>|[0-9])")
+"""Patterns that call themselves take memory without bound."""
+
+
 def _compiled(pattern: str, ignore_case: bool, literal: bool) -> regex.Pattern[str]:
     import regex
 
     if not pattern:
         raise ToolError("pattern is empty")
+    if not literal and _RECURSION.search(pattern):
+        raise ToolError("pattern calls itself, which is not allowed: use one without (?R), (?1), (?&name)")
     flags = regex.IGNORECASE if ignore_case else 0
     try:
         return regex.compile(regex.escape(pattern) if literal else pattern, flags)
