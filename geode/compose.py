@@ -157,9 +157,16 @@ def composition_lines(error: Exception, line: Any, groups: Any) -> list[str]:
         return [f"{group or 'config'}: given {name!r}{allowed}"]
     if unread := _file_lines(error, line.config_dirs):
         return unread
-    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+    named = isinstance(error, HydraException) and bool(str(error))  # such an error says what it is about
+    if not str(error) and error.__cause__ is not None:
+        error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, RecursionError):
+        text = "a defaults list, or an alias, that comes back to itself"
+    elif not isinstance(error, (HydraException, OmegaConfBaseException)) and not line.config_dirs:
         raise error
-    text = " ".join(str(error).split())
+    if line.config_dirs and not named:
+        return [f"{_unloadable(line.config_dirs) or ', '.join(line.config_dirs)}: cannot be composed: {text}"]
     if isinstance(error, OverrideParseException):
         given = (line.argv[position] for position in line.overrides)
         word = next((w for w in given if w.lstrip("+") == str(error.override).lstrip("+")), error.override)
@@ -188,6 +195,18 @@ def _file_lines(error: Exception, config_dirs: Sequence[str | Path]) -> list[str
             return [f"{error.filename}: cannot be read: {reason}"]
         return [f"hydra.run.dir, hydra.sweep.dir: cannot write to {error.filename}: {reason}"]
     return []
+
+
+def _unloadable(config_dirs: Sequence[str]) -> Path | None:
+    """The first file of these folders that is no config by itself."""
+    from omegaconf import OmegaConf
+
+    for file in sorted(file for folder in config_dirs for file in Path(folder).rglob("*.yaml") if file.is_file()):
+        try:
+            OmegaConf.load(file)
+        except Exception:
+            return file
+    return None
 
 
 def _is_utf8(file: Path) -> bool:

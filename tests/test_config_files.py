@@ -47,3 +47,27 @@ def test_a_folder_that_cannot_be_made(geode: RunGeode, tmp_path: Path, argv: lis
     ran = geode(*(word.format(there=there) for word in argv))
     line = f"geode: hydra.run.dir, hydra.sweep.dir: cannot write to {there}/run: Not a directory\n"
     assert (ran.code, ran.out, ran.err) == (2, "", line)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("max_rounds: ${", "mine/budget/x.yaml: cannot be composed: "),
+        ("null: 1", "mine/budget/x.yaml: cannot be composed: "),
+        ("defaults: [x]", "mine: cannot be composed: a defaults list, or an alias, that comes back to itself"),
+        ("defaults: default", "mine: cannot be composed: Invalid defaults list in 'budget/x'"),
+        ("defaults: {}", "mine: cannot be composed: Invalid defaults list in 'budget/x'"),
+        ("defaults: [null]", "mine: cannot be composed: Unsupported type in defaults : NoneType"),
+        ("defaults: [[a]]", "mine: cannot be composed: Unsupported type in defaults : ListConfig"),
+        ("defaults: [{a: b, c: d}]", "mine: cannot be composed: In budget/x: Too many keys in default item"),
+        ("defaults: &a [*a]", "mine/budget/x.yaml: cannot be composed: a defaults list, or an alias"),
+    ],
+)
+def test_a_users_file_that_cannot_be_composed(geode: RunGeode, tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "mine" / "budget").mkdir(parents=True)
+    (tmp_path / "mine" / "budget" / "x.yaml").write_text(text)
+    ran = geode("--config-dir", "mine", "budget=x")
+    assert ran.code == 2
+    (line,) = ran.faults
+    assert line.startswith(fault)
+    assert line != fault or not fault.endswith(": ")
