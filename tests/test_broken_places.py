@@ -217,17 +217,15 @@ async def test_a_journal_knows_its_session_from_any_folder(tmp_path: Path, monke
 
 
 def test_a_sweep_into_a_used_folder_reports_its_own_jobs(geode: RunGeode) -> None:
-    sweep = ("-m", "budget.max_rounds=1,2", "hydra.sweep.dir=sweep", "display=quiet")
-    assert geode(*sweep).code == 0
-    ran = geode(*sweep, "adapter=glm-payg")
-    assert ran.code == 2
-    assert "[2 jobs, 0 ran to an end" in ran.out
-    assert geode(*sweep).code == 0
+    sweep = ("-m", "budget.max_rounds=2", "hydra.sweep.dir=sweep", "display=quiet")
+    for more, code, ran in ((), 0, 1), (("adapter=glm-payg",), 2, 0), ((), 0, 1):
+        done = geode(*sweep, *more)
+        assert (done.code, f"[1 job, {ran} ran to an end" in done.out) == (code, True)
 
 
 def test_a_sweep_whose_table_cannot_be_written_says_so(geode: RunGeode, tmp_path: Path) -> None:
     (tmp_path / "sweep" / "summary.csv").mkdir(parents=True)
-    ran = geode("-m", "budget.max_rounds=1,2", "hydra.sweep.dir=sweep", "display=quiet")
+    ran = geode("-m", "budget.max_rounds=1", "hydra.sweep.dir=sweep", "display=quiet")
     assert ran.code == 1
     assert ran.faults[-1].startswith("the table of the sweep cannot be written: ")
     assert "Warning" not in ran.err

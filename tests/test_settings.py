@@ -34,21 +34,34 @@ def lines(*argv: str) -> tuple[str, ...]:
     return caught.value.lines
 
 
+ALONE = ("adapter", "hooks", "mcp", "switch", "recipe", "tool_choice", "toolset", "task")
+"""Groups whose choices want keys, extras or servers, or do not go with every choice of another."""
+OTHERS = [[f"{g.name}={c}" for c in g.choices] for g in GROUPS.values() if g.name not in ALONE]
+TOGETHER = [tuple(choices[turn % len(choices)] for choices in OTHERS) for turn in range(max(map(len, OTHERS)))]
+
+
 @pytest.mark.parametrize(
-    "choice", [f"{g.name}={c}" for g in GROUPS.values() for c in g.choices], ids=lambda choice: choice
+    "choices",
+    [*((f"{name}={c}",) for name in ALONE for c in GROUPS[name].choices), *TOGETHER],
+    ids=lambda choices: choices[0] if len(choices) == 1 else f"together {choices[0]}",
 )
 async def test_every_shipped_choice_loads_and_those_that_need_nothing_run(
-    choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    choices: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = compose_settings([choice, *WANTED.get(choice, [])])
+    settings = compose_settings([*choices, *(word for choice in choices for word in WANTED.get(choice, []))])
     assert isinstance(settings, Settings)
-    if choice.partition("=")[0] in ("adapter", "hooks", "mcp", "switch"):  # want keys, extras or servers
+    if choices[0].partition("=")[0] in ("adapter", "hooks", "mcp", "switch"):
         return
     result = await run_settings(settings, tmp_path / "run")
     assert result.termination_reason == "natural", result.error
-    made = choice not in ("tool_choice=none", "toolset=none")
+    made = choices not in (("tool_choice=none",), ("toolset=none",))
     assert made == ("The survey cannot be made" not in result.text)
+
+
+def test_every_choice_is_among_those_that_load() -> None:
+    assert {choice for choices in TOGETHER for choice in choices} == {c for choices in OTHERS for c in choices}
+    assert set(ALONE) <= set(GROUPS)
 
 
 @pytest.mark.parametrize("choice", list(WANTED))

@@ -129,11 +129,12 @@ def test_written_by_hand(name: str, wire: str) -> None:
             test(sent, wire)
 
 
-def test_a_thousand_valid_ones_accept_what_they_accepted() -> None:
+@pytest.mark.parametrize("count", [250, pytest.param(1000, marks=pytest.mark.slow)])
+def test_valid_ones_accept_what_they_accepted(count: int) -> None:
     sample = instances(3, seed=5)
     folded = compared = 0
     rng = random.Random(11)
-    for number, schema in enumerate(valid_schemas(1000)):
+    for number, schema in enumerate(valid_schemas(count)):
         before = copy.deepcopy(schema)
         tried: list[Any] = [*sample, *(fitting(schema, schema, rng) for _ in range(4))]
         verdicts = [(v, accepts(schema, v)) for v in tried if isinstance(v, dict)]
@@ -156,8 +157,8 @@ def test_a_thousand_valid_ones_accept_what_they_accepted() -> None:
                     wired = schemas.redo(sent.renames, value)
                     assert accepts(sent.schema, wired) == accepted, (number, wire, schema, sent.schema, value)
         assert schema == before
-    assert folded > 250, "the zoo must hold schemas that fold"
-    assert compared > 5_000
+    assert folded > count / 4, "the zoo must hold schemas that fold"
+    assert compared > 5 * count
 
 
 def test_valid_ones_as_response_schemas() -> None:
