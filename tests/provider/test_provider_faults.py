@@ -213,7 +213,7 @@ async def test_a_hang_before_the_headers_lasts_until_the_client_gives_up():
 
 
 async def test_a_hang_inside_a_stream_lasts_until_the_client_gives_up():
-    async with provider(wrong("hang", after=1)) as p, anthropic_client(p, timeout=0.1) as client:
+    async with provider(wrong("hang", after=1)) as p, anthropic_client(p, timeout=1) as client:
         stream = await client.messages.create(model="m", max_tokens=10, messages=HI, stream=True)
         assert (await anext(stream)).type == "message_start"
         with pytest.raises(httpx2.ReadTimeout):
