@@ -44,7 +44,14 @@ def prepare(path: Path, folder: Path) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", [p for p in DOCS if commands(p)], ids=lambda p: str(p.relative_to(ROOT)))
+PAGES = [
+    pytest.param(page, id=str(page.relative_to(ROOT)), marks=() if page.name == "README.md" else pytest.mark.slow)
+    for page in DOCS
+    if commands(page)
+]
+
+
+@pytest.mark.parametrize("path", PAGES)
 def test_the_commands_of_a_page_work(path: Path, tmp_path: Path) -> None:
     prepare(path, tmp_path)
     readme = commands(ROOT / "README.md") if path.name != "README.md" else []  # run there, in the same way
