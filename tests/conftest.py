@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import site
 from collections.abc import Generator, Mapping
@@ -40,6 +41,13 @@ def geode(tmp_path: Path) -> RunGeode:
         return run_geode(args, tmp_path, env, stdin, timeout, fresh=fresh)
 
     return run
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the collector need not go through it again and again (a tenth of all time)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 HEAVY = ("clis", "node", "local", "otel", "joblib", "bwrap", "slow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 
 from geode.wire import requests_of
@@ -17,3 +18,5 @@ for _name in (
     import_module(f"geode.{_name}")
 for _name in ("anthropic-payg", "openai-payg", "glm-payg"):  # the SDKs import most of themselves at their first call
     requests_of([f"adapter={_name}"])
+gc.collect()
+gc.freeze()  # so that a fork shares it all
