@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from geode.hooks import SessionStarted
 from geode.loop.agent_loop import AgentLoop
 from geode.loop.result import AgenticResult
 from geode.runner.assembly import Budgets
+from geode.runner.files import write_whole
 
 __all__ = ["started_event", "write_result"]
 
@@ -36,11 +35,4 @@ def started_event(loop: AgentLoop, budgets: Budgets, run_id: str, *, scripted: b
 def write_result(path: Path, result: AgenticResult, mask: Callable[[str], str]) -> None:
     """Writes result.json, whole or not at all. mask: takes secrets out of it. Raises OSError."""
     text = mask(json.dumps(result.to_dict(), ensure_ascii=False, indent=2, default=str))
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text + "\n")
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, text + "\n")

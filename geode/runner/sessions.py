@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 from geode.config_errors import ConfigFault
 from geode.contract import Notice, NoticeSink
 from geode.loop.state import SessionRecord
+from geode.runner.files import write_whole
 
 __all__ = ["open_session"]
 
@@ -41,7 +40,7 @@ def open_session(identifier: str, folder: Path, notify: NoticeSink) -> SessionRe
                 now["elapsed_s"] += record.elapsed_s - base["elapsed_s"]
                 now["cost"] += record.cost - base["cost"]
                 now["handed_off"] = now["handed_off"] or record.handed_off
-                _write(path, now)
+                write_whole(path, json.dumps(now))
         except (OSError, ConfigFault) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             notify(Notice("session", f"the session {identifier} cannot be kept: {reason} ({path})"))
@@ -71,14 +70,3 @@ def _read(path: Path) -> dict[str, Any]:
         return fresh
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigFault([f"session.id: {path} is not a session's file (remove it to start anew)"]) from error
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
